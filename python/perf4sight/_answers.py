@@ -22,7 +22,8 @@ class Share:
 class Point:
     """What is predicted of one batch size; each `low` and `high` are the ends of an interval that holds 90 % of measurements.
 
-    `tensors_bytes` is what is alive at once at the peak, `memory_bytes` all that a step uses, `need_bytes` what of it must fit, `verdict` one of
+    `tensors_bytes` is what is alive at once at the peak (between `tensors_low_bytes` and `tensors_high_bytes` where a file does not tell what its
+    module keeps), `memory_bytes` all that a step uses, `need_bytes` what of it must fit, `verdict` one of
     `fits`, `borderline` and `does not fit`, `fits_probability` how sure that is. What a fingerprint does not know is None.
     """
 
@@ -34,6 +35,8 @@ class Point:
     memory_low_bytes: Optional[int]
     memory_high_bytes: Optional[int]
     tensors_bytes: Optional[int]
+    tensors_low_bytes: Optional[int]
+    tensors_high_bytes: Optional[int]
     need_bytes: Optional[int]
     samples_per_s: Optional[float]
     verdict: Optional[str]

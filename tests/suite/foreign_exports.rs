@@ -55,7 +55,7 @@ impl Read {
 
     fn survives_writing(&self) -> bool {
         let again = onnx::from_bytes(self.network.name(), &onnx::to_bytes(&self.network));
-        again.is_ok_and(|again| again.network.nodes() == self.network.nodes())
+        again.is_ok_and(|again| again.network.nodes() == self.network.as_written().nodes())
     }
 }
 

@@ -27,6 +27,7 @@ pub use timeline::{Timeline, TimelineEntry};
 
 use layout::{Layout, layouts};
 use memo::{Memo, SEVERAL};
+use perf4sight_base::units::Bytes;
 use perf4sight_network::{Network, Trained};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
@@ -43,17 +44,28 @@ pub fn channels_last(trained: &Trained, step: Step) -> Vec<[bool; 2]> {
 
 /// All steps of one network on one device; common parts are computed once.
 #[derive(Debug)]
-pub struct Simulations<'a>(Arc<Memo<'a>>);
+pub struct Simulations<'a> {
+    likely: Arc<Memo<'a>>,
+    /// The other readings of the network's file.
+    others: Vec<Arc<Memo<'a>>>,
+}
 
 impl<'a> Simulations<'a> {
     /// Nothing is simulated yet.
     pub fn new(network: &'a Network, platform: &'a Platform) -> Self {
-        Simulations(Arc::new(Memo::new(network, platform)))
+        let memo = |network: &'a Network| Arc::new(Memo::new(network, platform));
+        Simulations { likely: memo(network), others: network.other_readings().iter().map(memo).collect() }
     }
 
     /// The simulation of one of the steps.
     pub fn simulation(&self, step: Step) -> Simulation<'a> {
-        Simulation { memo: Arc::clone(&self.0), step }
+        let likely = Simulation { memo: Arc::clone(&self.likely), step, others: Vec::new() };
+        // What the module itself takes is not in doubt.
+        if self.likely.network.followed().is_some_and(|followed| followed.is_of(step)) {
+            return likely;
+        }
+        let other = |memo: &Arc<Memo<'a>>| Simulation { memo: Arc::clone(memo), ..likely.clone() };
+        Simulation { others: self.others.iter().map(other).collect(), ..likely }
     }
 }
 
@@ -78,12 +90,28 @@ impl<'a> Simulations<'a> {
 pub struct Simulation<'a> {
     memo: Arc<Memo<'a>>,
     step: Step,
+    others: Vec<Simulation<'a>>,
 }
 
 impl<'a> Simulation<'a> {
     /// Prepares the simulation of a step.
     pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
         Simulations::new(network, platform).simulation(step)
+    }
+
+    /// The same step of the other networks that the file can be read as: their memory and this one's are all possible.
+    pub fn others(&self) -> &[Simulation<'a>] {
+        &self.others
+    }
+
+    /// The least and the most that the peak may be.
+    pub fn bounds(&self, batch: u64) -> [Peak; 2] {
+        let own = self.peak(batch);
+        let join = |[least, most]: [Peak; 2], other: &Simulation| {
+            let peak = other.peak(batch);
+            [least.each(peak, Bytes::min), most.each(peak, Bytes::max)]
+        };
+        self.others.iter().fold([own, own], join)
     }
 
     /// The allocations of `batch` samples, and how many of the samples are processed at a time.

@@ -36,6 +36,12 @@ pub struct Live {
     pub bytes: Bytes,
 }
 
+impl Peak {
+    pub(crate) fn each(self, other: Peak, of: fn(Bytes, Bytes) -> Bytes) -> Self {
+        Peak { allocated: of(self.allocated, other.allocated), reserved: of(self.reserved, other.reserved) }
+    }
+}
+
 impl From<Peaks> for Peak {
     fn from(Peaks { allocated, reserved }: Peaks) -> Self {
         Peak { allocated: Bytes(allocated), reserved: Bytes(reserved) }

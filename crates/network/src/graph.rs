@@ -2,6 +2,7 @@
 
 use super::canonical::canonical;
 use super::followed::Followed;
+use super::keeping::Keeping;
 use super::op::{At, ConvTranspose, Element, Facts, Input, Op};
 use super::shape::Shape;
 use perf4sight_base::error::{Error, Result};
@@ -36,6 +37,12 @@ pub struct Node {
     /// Trained elements, if they are not those the operation reads: filters computed from weights and gains (weight
     /// standardisation), tables that are looked up or computed, fixed filters (blur-pooling).
     pub trained: Option<u64>,
+    /// Elements of the tensors that are made where its weight is computed from parameters, the weight among them; 0 where the weight
+    /// is a parameter.
+    pub computing: u64,
+    /// Whether it is a part of the PyTorch operator that reads it, which keeps what this one reads instead of its result: the sigmoid of
+    /// a gated linear unit.
+    pub fused: bool,
     /// Whether its weight and its bias are frozen, if only a part of the network is trained.
     pub frozen: [bool; 2],
     /// Elements of the weight or scale that the operation reads, and of the bias or shift. They are cached, because they are read
@@ -47,7 +54,7 @@ impl Node {
     /// A node that owns its weights and trains all of them. `finish_with` sets the sizes of the weights.
     fn new(name: String, op: Op, inputs: Vec<NodeId>, (shape, element): (Shape, Element)) -> Self {
         let (shares, trained, frozen, weights) = (None, None, [false; 2], [None; 2]);
-        Node { name, op, inputs, shape, element, shares, trained, frozen, weights }
+        Node { name, op, inputs, shape, element, shares, trained, computing: 0, fused: false, frozen, weights }
     }
 
     /// Whether it has filters on images or on tokens, or is an embedding, whose width is pruned.
@@ -99,6 +106,8 @@ pub struct Network {
     folded: bool,
     unread: u64,
     followed: Option<Followed>,
+    pub(super) keeping: Keeping,
+    pub(super) other_readings: Vec<Network>,
 }
 
 impl Network {
@@ -414,6 +423,16 @@ impl NetworkBuilder {
         self.nodes[node.0].trained = Some(elements);
     }
 
+    /// Sets how many elements are made where the weight of a node is computed from parameters.
+    pub fn set_computing(&mut self, node: NodeId, elements: u64) {
+        self.nodes[node.0].computing = elements;
+    }
+
+    /// Makes a node a part of the operator that reads it.
+    pub fn set_fused(&mut self, node: NodeId) {
+        self.nodes[node.0].fused = true;
+    }
+
     /// Whether a node combines the samples of a batch.
     pub fn is_across(&self, node: NodeId) -> bool {
         self.nodes[node.0].facts(&self.nodes).across
@@ -480,7 +499,16 @@ impl NetworkBuilder {
         }
         let weights: Vec<_> = nodes.iter().map(|node| weights(node, &nodes)).collect();
         nodes.iter_mut().zip(weights).for_each(|(node, weights)| node.weights = weights);
-        Network { name: self.name, nodes, outputs: results, folded: false, unread: 0, followed: None }
+        Network {
+            name: self.name,
+            nodes,
+            outputs: results,
+            folded: false,
+            unread: 0,
+            followed: None,
+            keeping: Keeping::default(),
+            other_readings: Vec::new(),
+        }
     }
 
     /// For every node, whether one of `outputs` depends on it; always true for inputs.

@@ -1,6 +1,7 @@
 //! Which activations overwrite their input: workers and the memory simulation use the same rule.
 
 use super::graph::{Network, NodeId};
+use super::keeping::Keeping;
 use super::op::{Activation, Op, Storage};
 
 impl Network {
@@ -21,9 +22,20 @@ impl Network {
         let uses = self.uses();
         let overwrites =
             |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == Storage::Own;
-        let rectifier = |op: &Op| matches!(op, Op::Activation(Activation::Relu | Activation::Relu6));
-        self.nodes().iter().map(|node| rectifier(&node.op) && overwrites(node.inputs[0])).collect()
+        let may = |op: &Op| is_rectifier(op) || self.keeping() == Keeping::Least && may_overwrite(op);
+        self.nodes().iter().map(|node| may(&node.op) && overwrites(node.inputs[0])).collect()
     }
+}
+
+fn is_rectifier(op: &Op) -> bool {
+    matches!(op, Op::Activation(Activation::Relu | Activation::Relu6))
+}
+
+/// Whether it is a further activation that modules offer in place, and whose gradient PyTorch then reads off the result
+/// (tools/autograd/derivatives.yaml: `leaky_relu_`, `elu_`, `celu_`, `selu_`); the others keep a copy of their input.
+pub fn may_overwrite(op: &Op) -> bool {
+    use Activation::{Celu, Elu, LeakyRelu, Selu};
+    matches!(op, Op::Activation(LeakyRelu | Elu | Celu | Selu))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod frozen;
 mod gradients;
 mod graph;
 mod in_place;
+mod keeping;
 pub mod op;
 mod shape;
 mod trained;
@@ -25,6 +26,8 @@ pub use contents::Contents;
 pub use coverage::{Coverage, Missed};
 pub use followed::{Followed, FollowedPass, Kernels};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
+pub use in_place::may_overwrite;
+pub use keeping::Keeping;
 pub use op::{
     Activation, Affine, ArgMax, Auxiliary, Backward, Beyond, Binary, Cell, Conv, ConvTranspose, Coupling, Element,
     Embedding, Facts, Fill, Fold, Gradient, GridSample, Input, Interpolation, Layout, Linear, Nature, Needs, Op,

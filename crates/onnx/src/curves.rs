@@ -52,6 +52,18 @@ impl Curves {
         self.functions_of(a).into_iter().filter_map(join).take(MAX_CHAIN).collect()
     }
 
+    /// The choice between two nodes by a third, a condition.
+    pub fn choose(&self, condition: NodeId, yes: NodeId, no: NodeId) -> Vec<Curve> {
+        let [yes, no] = [yes, no].map(|node| self.functions_of(node));
+        let of = |curves: &[Curve], root: NodeId| Some(curves.iter().find(|curve| curve.root == root)?.samples);
+        let join = |condition: Curve| {
+            let (yes, no) = (of(&yes, condition.root)?, of(&no, condition.root)?);
+            let samples = std::array::from_fn(|i| if condition.samples[i] != 0.0 { yes[i] } else { no[i] });
+            Some(Curve { samples, ..condition })
+        };
+        self.functions_of(condition).into_iter().filter_map(join).take(MAX_CHAIN).collect()
+    }
+
     pub fn set(&mut self, node: NodeId, curves: Vec<Curve>) {
         self.0.insert(node, curves);
     }

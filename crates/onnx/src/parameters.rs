@@ -3,11 +3,15 @@
 use super::call::{Call, Misfit};
 use super::translate::{Translation, own_name, stem};
 use super::value::{Feature, Held, Table, Value, View, Weight, elements};
-use perf4sight_network::{Binary, NodeId, Op, Shape};
+use super::warning::Unsure;
+use perf4sight_network::{Binary, Keeping, NodeId, Op, Shape};
 use std::rc::Rc;
 
 #[cfg(test)]
 mod tests;
+
+/// Tensors of its size that a program makes which computes a weight step by step: centred, divided by its deviation, multiplied by a gain.
+const COMPUTED_IN: u64 = 3;
 
 /// Whether an exporter stored a tensor once for several equal ones that one layer reads, such as scale and shift of one channel: two
 /// parameters of a layer are never one.
@@ -65,6 +69,7 @@ impl Translation<'_> {
             self.notice_part(node, call);
         }
         self.builder.set_trained(node, weights.saturating_add(of_bias).saturating_add(gain));
+        self.count_computing(node, call.input(1));
         match (call.input(2), bias.is_some() && apart) {
             (Value::Weight(bias), true) => self.added(layer, call, bias),
             _ => Ok(layer),
@@ -80,6 +85,21 @@ impl Translation<'_> {
         let leaf = self.leaf(call, bias, Shape::new(dims.collect::<Vec<_>>()))?;
         let name = format!("{}_sum", self.builder.node(layer.id).name);
         self.add_like(&name, Op::Binary(Binary::Add), &[layer, Feature { id: leaf, ..layer }])
+    }
+
+    /// Records what computing the weight of a layer makes, if it is no parameter.
+    fn count_computing(&mut self, node: NodeId, value: &Value) {
+        let Value::Weight(weight) = value else { return };
+        if !weight.made || self.ours {
+            return;
+        }
+        let tensors = match self.keeping {
+            // One operator computes it, as `_weight_norm` does and the normalisation of timm's filters.
+            Keeping::Least | Keeping::Likely => 1,
+            Keeping::Most => COMPUTED_IN,
+        };
+        self.noticed.unsure(Unsure::ComputedWeight);
+        self.builder.set_computing(node, elements(&weight.dims).saturating_mul(tensors));
     }
 
     /// The first node that read the value at this input, if it is certainly the same tensor.

@@ -5,6 +5,7 @@ use super::call::{Call, Misfit, Outcome};
 use super::curves::Curves;
 use super::exporter::{Exporter, Noted};
 use super::file::{File, Initializer};
+use super::keeping::Expressions;
 use super::ledger::{Filters, Ledger};
 use super::pending::Patterns;
 use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto};
@@ -14,9 +15,9 @@ use super::translate::{Noticed, Translation};
 use super::value::{Feature, Table, Value, Weight, elements};
 use super::values::Values;
 use super::warning::{Contradiction, Merged, Warning};
-use super::{PRODUCER, fold, operators, order, refused};
+use super::{PRODUCER, fold, keeping, operators, order, refused};
 use hashbrown::HashMap;
-use perf4sight_network::{Followed, FollowedPass, Kernels, Network, NetworkBuilder, NodeId, Op};
+use perf4sight_network::{Followed, FollowedPass, Keeping, Kernels, Network, NetworkBuilder, NodeId, Op};
 use perf4sight_step::workload::{Precision, Stage, Step, Trainable};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +41,8 @@ pub(super) struct Reading {
     /// Number of batch normalisations that the exporter folded and its notes restored.
     pub restored: usize,
     pub has_notes: bool,
+    /// Whether the file can be read as networks of different memory.
+    pub leaves_open: bool,
     pub warnings: Vec<Warning>,
 }
 
@@ -47,7 +50,13 @@ pub(super) struct Reading {
 ///
 /// # Errors
 /// A graph that contradicts itself, or whose cost cannot be computed.
-pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Reading, Problem> {
+pub(super) fn read(
+    file: &File,
+    graph: &GraphProto,
+    name: &str,
+    opset: i64,
+    keeping: Keeping,
+) -> Result<Reading, Problem> {
     refused::check(graph)?;
     let data = source::data(graph, &file.initializers)?;
     let outputs = outputs(graph)?;
@@ -74,6 +83,8 @@ pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> R
         curves: Curves::default(),
         pending: Patterns::new(),
         noticed: Noticed::default(),
+        keeping,
+        expressions: Expressions::default(),
     };
     for node in order {
         to.read(node).map_err(|why| (format!("{} {why}", described(node)), None))?;
@@ -84,17 +95,23 @@ pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> R
     warnings.extend(buffers_by_name(&exporter, &file.initializers));
     warnings.extend(merged(graph, &file.initializers).filter(|_| !exporter.has_notes()));
     let unread = unread(&to, &buffers);
-    let Translation { builder, ledger, mut noticed, .. } = to;
+    let Translation { builder, ledger, mut noticed, ours, .. } = to;
     let restored = noticed.restored;
     let followed = followed(&file.model);
-    if followed.is_some() {
+    let network = builder.finish_with(&results).holding(unread).following(followed).as_keeping(keeping);
+    if !ours {
+        keeping::unsure(&network).into_iter().for_each(|of| noticed.unsure(of));
+    }
+    let leaves_open = noticed.leaves_open() || keeping::has_recurrent(&network);
+    if network.followed().is_some() {
         // Memory follows the module itself.
         noticed.in_steps.clear();
+        noticed.unsure.clear();
     }
     warnings.extend(noticed.warnings());
-    let network = builder.finish_with(&results).holding(unread).following(followed);
     refused::batches(&network)?;
-    Ok(Reading { network, filters: ledger.into_filters(), restored, has_notes: exporter.has_notes(), warnings })
+    let (filters, has_notes) = (ledger.into_filters(), exporter.has_notes());
+    Ok(Reading { network, filters, restored, has_notes, leaves_open, warnings })
 }
 
 fn domains(model: &ModelProto) -> HashMap<&str, i64> {
@@ -228,7 +245,9 @@ impl<'a> Translation<'a> {
     /// # Errors
     /// One clause that describes how the node contradicts its inputs.
     fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
-        let call = Call { node, inputs: self.operands(node), opset: self.opset };
+        let operands = self.operands(node);
+        let call = Call { node, inputs: self.computed_again(node, operands), opset: self.opset };
+        self.expressions.made(node);
         if node.op_type() == "If" {
             let outputs = self.branch(&call)?;
             node.output.iter().zip(outputs).for_each(|(name, value)| self.values.set(name, value));

@@ -310,7 +310,7 @@ fn constant_folded(tensor: &TensorProto, origin: Origin) -> Result<Value, Proble
     };
     let weight = weight(tensor.name(), dims).ok_or_else(|| impossible(tensor))?;
     // After a lookup or a copy, each element may come from any element of the parameters.
-    Ok(Value::Weight(Weight { computed: trained != own, elements: trained, ..weight }))
+    Ok(Value::Weight(Weight { computed: trained != own, elements: trained, made: true, ..weight }))
 }
 
 pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value, Problem> {
@@ -359,6 +359,7 @@ pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
         view: View::Stored,
         computed: false,
         others: [].into(),
+        made: false,
         values: None,
     })
 }

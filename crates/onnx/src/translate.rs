@@ -4,14 +4,15 @@ use super::batch::{Batch, Samples, is_across};
 use super::call::{Call, Misfit, Outcome};
 use super::curves::Curves;
 use super::exporter::Exporter;
+use super::keeping::Expressions;
 use super::ledger::Ledger;
 use super::pending::Patterns;
 use super::tensor::Constant;
 use super::value::{Feature, Value, View, Weight};
 use super::values::Values;
-use super::warning::{Contradiction, Warning};
+use super::warning::{Contradiction, Unsure, Warning};
 use hashbrown::{HashMap, HashSet};
-use perf4sight_network::{NetworkBuilder, NodeId, Op};
+use perf4sight_network::{Keeping, NetworkBuilder, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Translation<'a> {
@@ -28,6 +29,9 @@ pub(super) struct Translation<'a> {
     pub curves: Curves,
     pub pending: Patterns,
     pub noticed: Noticed,
+    /// What this reading keeps for backward, of what the file leaves open.
+    pub keeping: Keeping,
+    pub expressions: Expressions<'a>,
 }
 
 #[derive(Default)]
@@ -40,15 +44,27 @@ pub(super) struct Noticed {
     pub contradicted: Vec<Contradiction>,
     /// Activations that are written in steps, without a note on whether the program or the exporter took them apart; how many of each.
     pub in_steps: BTreeMap<&'static str, usize>,
+    /// What memory depends on and the file does not tell, and how many times.
+    pub unsure: BTreeMap<Unsure, usize>,
 }
 
 impl Noticed {
+    pub fn unsure(&mut self, of: Unsure) {
+        *self.unsure.entry(of).or_default() += 1;
+    }
+
+    /// Whether the file can be read as networks of different memory.
+    pub fn leaves_open(&self) -> bool {
+        !(self.unsure.is_empty() && self.in_steps.is_empty() && self.strided.is_empty())
+    }
+
     pub fn warnings(self) -> impl Iterator<Item = Warning> {
         let guessed = (!self.guessed.is_empty()).then_some(Warning::GuessedShapes(self.guessed));
         let strided = (!self.strided.is_empty()).then_some(Warning::StridedAttention(self.strided));
         let contradicted = (!self.contradicted.is_empty()).then_some(Warning::Contradicted(self.contradicted));
         let in_steps = (!self.in_steps.is_empty()).then_some(Warning::InSteps(self.in_steps));
-        [guessed, strided, contradicted, in_steps].into_iter().flatten()
+        let unsure = (!self.unsure.is_empty()).then_some(Warning::Unsure(self.unsure));
+        [guessed, strided, contradicted, in_steps, unsure].into_iter().flatten()
     }
 }
 

@@ -71,6 +71,8 @@ pub(super) struct Weight {
     pub computed: bool,
     /// Further trained tensors that it is computed from, and their elements: gains, biases, the layers that compute a table.
     pub others: Rc<[(Rc<str>, u64)]>,
+    /// Whether PyTorch makes it from parameters in every step, so that it is no parameter and no view of one.
+    pub made: bool,
     /// Its values, if it is small enough to be something other than a weight (the factors of a Resize).
     pub values: Option<Rc<Constant>>,
 }

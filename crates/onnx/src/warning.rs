@@ -29,6 +29,8 @@ pub(super) enum Warning {
     Contradicted(Vec<Contradiction>),
     /// Activations that are written in steps, and how many of each.
     InSteps(BTreeMap<&'static str, usize>),
+    /// What memory depends on and the file does not tell, and how many times.
+    Unsure(BTreeMap<Unsure, usize>),
     /// Tensors that count as buffers because of their names, and their elements.
     BuffersByName(Vec<(String, u64)>),
     Merged(Merged),
@@ -42,6 +44,21 @@ pub(super) enum Warning {
     Recurrent(usize),
     /// Images that keep the size they were exported with, and the requested input.
     FixedSizes(Vec<String>, String),
+}
+
+/// What a file does not tell of the code of its module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unsure {
+    /// Whether a result that is read several times was computed as often: exporters merge equal expressions.
+    Merged,
+    /// Whether a gated linear unit is one operator.
+    Gate,
+    /// Whether an activation overwrites its input.
+    InPlace,
+    /// How many tensors computing a weight makes.
+    ComputedWeight,
+    /// Whether results that are joined stay in a variable.
+    List,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,6 +151,7 @@ impl Display for Warning {
             Warning::StridedAttention(attentions) => strided_attention(f, attentions),
             Warning::Contradicted(values) => contradicted(f, values),
             Warning::InSteps(activations) => in_steps(f, activations),
+            Warning::Unsure(kinds) => unsure(f, kinds),
             Warning::BuffersByName(tensors) => buffers_by_name(f, tensors),
             Warning::Merged(merged) => merged.fmt(f),
             Warning::FoldedBatchNorm => folded_batch_norm(f),
@@ -216,6 +234,28 @@ fn in_steps(f: &mut Formatter, activations: &BTreeMap<&str, usize>) -> Result {
          notes which it was, and perf4sight.estimate_memory follows the module itself",
         kinds.join(", ")
     )
+}
+
+fn unsure(f: &mut Formatter, kinds: &BTreeMap<Unsure, usize>) -> Result {
+    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{} ({count} times)", kind.question())).collect();
+    write!(
+        f,
+        "memory in training depends on what the file does not tell: {}; the interval of memory holds both, and \
+         perf4sight.estimate_memory follows the module itself",
+        kinds.join(", ")
+    )
+}
+
+impl Unsure {
+    fn question(self) -> &'static str {
+        match self {
+            Unsure::Merged => "whether a result that is read several times was computed as often",
+            Unsure::Gate => "whether a gated linear unit is one operator",
+            Unsure::InPlace => "whether an activation overwrites its input",
+            Unsure::ComputedWeight => "how many tensors the computation of a weight makes",
+            Unsure::List => "whether results that are joined stay in a variable",
+        }
+    }
 }
 
 fn folded_batch_norm(f: &mut Formatter) -> Result {

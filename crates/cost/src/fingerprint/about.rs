@@ -177,6 +177,11 @@ impl About<'_> {
         self.predictor.tensors(batch.max(1)).map(|tensors| self.predicted(tensors))
     }
 
+    /// The least and the most that [`About::tensors`] may be: they differ where the file of the network can be read in several ways.
+    pub fn tensors_between(&self, batch: u64) -> Option<[Predicted; 2]> {
+        Some(self.predictor.tensors_between(batch.max(1))?.map(|tensors| self.predicted(tensors)))
+    }
+
     /// Whether a step of `batch` samples fits. Only memory fingerprints answer, if the limit is known or their
     /// profile has steps that did not fit.
     pub fn verdict(&self, batch: u64) -> Option<Verdict> {
@@ -215,7 +220,7 @@ impl About<'_> {
         let ignorance = self.extrapolation.ignorance;
         let [mut low, high] = [below - ignorance, above + ignorance].map(|end| value * end.exp());
         let is_prior = basis == Basis::Prior;
-        if let Some(tensors) = self.predictor.tensors(batch).filter(|_| is_prior) {
+        if let Some([tensors, _]) = self.predictor.tensors_between(batch).filter(|_| is_prior) {
             // The whole is never less than the tensors shown next to it.
             low = low.max(tensors.min(high));
         }

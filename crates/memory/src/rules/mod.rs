@@ -6,6 +6,7 @@
 mod attention;
 mod blocked;
 mod channels_last;
+mod code;
 mod columns;
 mod convolution;
 mod operation;
@@ -34,16 +35,21 @@ pub(crate) fn rule(operation: Operation) -> Rule {
     let facts = operation.network.facts(operation.node);
     let weights: Vec<u64> = facts.weights.iter().map(|weight| weight.dims.elements()).collect();
     let rule = Rule { casts: operation.casts(&weights), ..held(operation, &facts) };
+    let rule = by_nature(rule, operation, &facts);
+    code::in_a_list(code::computing_weights(rule, operation), operation)
+}
+
+fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     match facts.nature {
         Nature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
-        Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, &facts),
+        Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
         Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
-        Nature::Arithmetic(binary) => arithmetic(rule, operation, binary, &facts),
-        Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, &facts),
-        Nature::Dropout => dropout(rule, operation, &facts),
-        Nature::Linear(_) => product::linear(rule, operation, &facts),
+        Nature::Arithmetic(binary) => arithmetic(rule, operation, binary, facts),
+        Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, facts),
+        Nature::Dropout => dropout(rule, operation, facts),
+        Nature::Linear(_) => product::linear(rule, operation, facts),
         Nature::MatMul => product::matmul(rule, operation),
-        Nature::Movement => moved(rule, operation, &facts),
+        Nature::Movement => moved(rule, operation, facts),
         Nature::Embedding(embedding) => looked_up(rule, operation, embedding),
         Nature::Parameter if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) => {
             computed(rule, operation, trained)
@@ -51,17 +57,20 @@ pub(crate) fn rule(operation: Operation) -> Rule {
         Nature::Parameter if operation.learns(0) && is_joined(operation) => {
             rule.forward([Resident]).backward([PassWeightGradient(0)])
         }
-        Nature::Input | Nature::Parameter => plain(rule, operation, &facts),
-        Nature::Attention => attention::rule(rule, operation, &facts),
-        Nature::Normalisation => on_dense_gradient(in_rows(plain(rule, operation, &facts), operation), operation),
-        Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
-        Nature::Activation(_) => plain(rule, operation, &facts),
+        Nature::Input | Nature::Parameter => plain(rule, operation, facts),
+        Nature::Attention => attention::rule(rule, operation, facts),
+        Nature::Normalisation => on_dense_gradient(in_rows(plain(rule, operation, facts), operation), operation),
+        Nature::Softmax => in_rows(plain(rule, operation, facts), operation),
+        Nature::Activation(_) if operation.node.fused => {
+            rule.forward([Output]).saves([Saved::Input(0)]).backward([InputGradient(0)])
+        }
+        Nature::Activation(_) => plain(rule, operation, facts),
         Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
-        Nature::Transposed(_) => plain(rule, operation, &facts).saves([Saved::Cast(0)]),
-        Nature::Choice => plain(rule, operation, &facts),
-        Nature::Pooling(_) => found(rule, operation, &facts),
-        Nature::Recurrent(layer) => recurrent::rule(plain(rule, operation, &facts), operation, layer.cell.operator()),
-        Nature::Unknown(unknown) => recurrent::rule(plain(rule, operation, &facts), operation, &unknown.op_type),
+        Nature::Transposed(_) => plain(rule, operation, facts).saves([Saved::Cast(0)]),
+        Nature::Choice => plain(rule, operation, facts),
+        Nature::Pooling(_) => found(rule, operation, facts),
+        Nature::Recurrent(layer) => recurrent::rule(plain(rule, operation, facts), operation, layer.cell.operator()),
+        Nature::Unknown(unknown) => recurrent::rule(plain(rule, operation, facts), operation, &unknown.op_type),
     }
 }
 
@@ -289,7 +298,12 @@ fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -
     if operation.node.inputs.len() == 1 || facts.gradient == Gradient::Ends {
         return plain(rule, operation, facts);
     }
-    let rule = rule.forward([Output]).saves(saved(operation, facts.needs));
+    let is_fused = |saved: &Saved| match *saved {
+        Saved::Input(index) => operation.network.node(operation.node.inputs[index]).fused,
+        Saved::Cast(_) | Saved::Output => false,
+    };
+    let saved = saved(operation, facts.needs).into_iter().filter(|saved| !is_fused(saved));
+    let rule = rule.forward([Output]).saves(saved);
     let same = |index: usize| operation.network.input_of(operation.node, index).dims() == operation.node.shape.dims();
     let pass = |index: usize| if same(index) { PassGradient(index) } else { InputGradient(index) };
     let full = Take(operation.output());

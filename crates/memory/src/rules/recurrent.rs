@@ -7,7 +7,11 @@ use super::operation::Operation;
 use super::rule::Move::Keep;
 use super::rule::{Rule, borrowing};
 use crate::amount::Amount;
+use perf4sight_network::Keeping;
 use perf4sight_network::op::{At, continued};
+
+/// Other sizes than the measured ones keep up to a quarter more or less (docs/accuracy/simulated-memory.md).
+const QUARTERS: u64 = 4;
 
 /// Axes of a sample of the last hidden state: the directions, and what is hidden.
 const LAST_STATE: usize = 2;
@@ -29,7 +33,12 @@ pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
         return rule;
     };
     let (all_steps, unread) = all_steps(operation);
-    let thirds = |times: u64| all_steps.times(times).divided_by(3);
+    let quarters = match operation.network.keeping() {
+        Keeping::Least => QUARTERS - 1,
+        Keeping::Likely => QUARTERS,
+        Keeping::Most => QUARTERS + 1,
+    };
+    let thirds = |times: u64| all_steps.times(times * quarters).divided_by(3 * QUARTERS);
     let rule = rule.forward(unread.then_some(Keep(all_steps)));
     let rule = rule.forward([Keep(thirds(kept)), Keep(operation.input(0))]);
     // oneDNN has a kernel for an LSTM's layer; the others are operators for every time step.

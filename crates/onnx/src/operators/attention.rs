@@ -13,7 +13,7 @@ use crate::call::{Call, Misfit};
 use crate::notes::{attention_dropout, is_copied};
 use crate::translate::{Translation, own_name};
 use crate::value::Feature;
-use perf4sight_network::{Binary, Node, NodeId, Op};
+use perf4sight_network::{Binary, Keeping, Node, NodeId, Op};
 
 struct Scores {
     query: NodeId,
@@ -64,9 +64,10 @@ pub(super) fn fused(
 /// assumed.
 fn laid(to: &mut Translation, call: &Call, mut inputs: Vec<Feature>) -> Result<Vec<Feature>, Misfit> {
     for (place, input) in inputs.iter_mut().enumerate().take(3) {
-        if is_copied(call.node, place) {
+        let unnoted = !to.ours && !to.exporter.has_notes() && lies_apart(to.builder.node(input.id));
+        if is_copied(call.node, place) || unnoted && to.keeping == Keeping::Least {
             *input = contiguous::copied(to, &format!("{}_copied_{place}", own_name(call)), *input)?;
-        } else if !to.ours && !to.exporter.has_notes() && lies_apart(to.builder.node(input.id)) {
+        } else if unnoted {
             to.noticed.strided.insert(own_name(call).to_string());
         }
     }

@@ -12,7 +12,7 @@ use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Random, Value, elements};
-use perf4sight_network::{Activation, Binary, Element, Linear, Op};
+use perf4sight_network::{Activation, Binary, Element, Keeping, Linear, Op};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     match call.node.op_type() {
@@ -38,8 +38,17 @@ fn no_number(to: &mut Translation, call: &Call) -> Outcome {
 fn choice(to: &mut Translation, call: &Call) -> Outcome {
     let inputs = aligned(to, call)?;
     let held = inputs.iter().find(|input| input.batch.is_some()).copied().unwrap_or(inputs[0]);
-    let node = to.add_like(own_name(call), Op::Where, &inputs)?;
-    single(Feature { batch: held.batch, ..node })
+    // The default exporter so writes softplus, which is x itself where x is large.
+    let is_noted = notes::operation(call.node).contains("softplus");
+    let curves = match inputs.as_slice() {
+        [condition, yes, no] if is_noted => to.curves.choose(condition.id, yes.id, no.id),
+        _ => Vec::new(),
+    };
+    let chosen = recognise_or(to, call, &inputs, curves, Op::Where)?;
+    match chosen.as_slice() {
+        &[Value::Feature(node)] => single(Feature { batch: held.batch, ..node }),
+        _ => Ok(chosen),
+    }
 }
 
 fn activate(to: &mut Translation, call: &Call, activation: Activation) -> Outcome {
@@ -106,9 +115,12 @@ fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: V
     // A step that is an operator of its own, such as ONNX's Softplus, is not spelled out.
     let is_own = |activation| op == Op::Activation(activation);
     let found = recognised(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
+    // An exporter writes these steps for one operator, and so does a program that computes them itself.
+    let unnoted = |activation| !to.ours && !is_own(activation) && notes::operation(call.node).is_empty();
+    let found = found.filter(|(activation, _)| !unnoted(*activation) || to.keeping != Keeping::Most);
     let node = match found {
         Some((activation, root)) => {
-            if !to.ours && !is_own(activation) && notes::operation(call.node).is_empty() {
+            if unnoted(activation) {
                 *to.noticed.in_steps.entry(activation.name()).or_default() += 1;
             }
             let root = Feature { id: root, ..inputs[0] };
@@ -170,6 +182,7 @@ fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 
         Some(function) if a.batch == b.batch => to.curves.zip(a.id, b.id, function),
         _ => Vec::new(),
     };
+    to.join_gate(call, binary, inputs);
     recognise_or(to, call, &inputs, curves, Op::Binary(binary))
 }
 

@@ -100,8 +100,9 @@ fn derived(to: &mut Translation, call: &Call) -> Outcome {
             Value::Opaque(Table { dims, of: held(call).map(|held| Held { is_seen: held.is_seen && partial, ..held }) })
         }),
     };
+    let makes = !partial && !matches!(call.node.op_type(), "Expand" | "Gather");
     let value = |dims: Vec<usize>| match value(dims) {
-        Value::Weight(weight) => Value::Weight(with_bias(to, call, weight)),
+        Value::Weight(weight) => Value::Weight(Weight { made: weight.made || makes, ..with_bias(to, call, weight) }),
         other => other,
     };
     Ok(shapes.into_iter().map(value).collect())

@@ -6,7 +6,7 @@ use crate::notes::reads_parameter;
 use crate::pending::Pending;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, elements};
-use perf4sight_network::{Activation, Affine, Binary, NodeId, Op, Reduction, Shape};
+use perf4sight_network::{Activation, Affine, Binary, Keeping, NodeId, Op, Reduction, Shape};
 
 #[cfg(test)]
 mod tests;
@@ -227,7 +227,11 @@ pub(super) fn shifted(
     let Some(&Pending::Normalised(input, axis)) = pending else { return Ok(None) };
     let weights = call.inputs.iter().filter_map(Value::fixed_dims).map(elements);
     let normal = elements(&to.builder.shape(input.id).dims()[axis..]);
-    match weights.fold(0, u64::saturating_add) == normal {
+    if !to.ours {
+        *to.noticed.in_steps.entry("layer-norm").or_default() += 1;
+    }
+    let is_whole = weights.fold(0, u64::saturating_add) == normal;
+    match is_whole && (to.ours || to.keeping != Keeping::Most) {
         true => to.add_like(&to.name(call), Op::LayerNorm { axis, affine: Affine::ScaleAndShift }, &[input]).map(Some),
         false => Ok(None),
     }

@@ -59,7 +59,7 @@ fn read(export: &Export) -> Result<Network, String> {
         wrong.push(format!("{} MACs, not {}", network.macs(), export.macs));
     }
     let again = onnx::from_bytes(network.name(), &onnx::to_bytes(&network)).map_err(|error| error.to_string())?;
-    if again.network.nodes() != network.nodes() {
+    if again.network.nodes() != network.as_written().nodes() {
         wrong.push("is another network where it is written and read again".to_string());
     }
     let classes = kernels(&network, Step::published(Stage::Training));

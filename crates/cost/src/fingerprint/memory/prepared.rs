@@ -9,6 +9,7 @@ use super::query::Query;
 use super::query::Simulated;
 use crate::fingerprint::distribution::{Extrapolation, architecture};
 use crate::fingerprint::prediction::{Band, Basis, Counts, Least, MaxBatch, MemoryLimit, Predictor, Verdict};
+use perf4sight_base::stats::mean;
 use perf4sight_base::units::Bytes;
 use perf4sight_memory::{Alive, Simulation, Simulations, Timeline};
 use perf4sight_network::Network;
@@ -48,6 +49,8 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     band: Option<Band>,
     /// Cached simulations: value and verdict of a batch size share one.
     simulated: RefCell<BTreeMap<u64, Simulated>>,
+    /// The same of the other readings of the network's file.
+    otherwise: RefCell<BTreeMap<u64, Vec<Simulated>>>,
 }
 
 impl<'a> PreparedNetwork<'a> {
@@ -85,6 +88,7 @@ impl<'a> PreparedNetwork<'a> {
             doubts: memory.doubts.at_least_as_unsure(above).wider(extrapolation.ignorance),
             band,
             simulated: RefCell::default(),
+            otherwise: RefCell::default(),
         }
     }
 }
@@ -120,23 +124,43 @@ impl Prepared<'_> {
         self.memory.model.used_by(&self.curve, &self.architecture, &query)
     }
 
-    fn judged(&self, batch: u64, simulated: Simulated) -> Option<Verdict> {
-        Some(Verdict::new(match self.edge? {
+    /// Where the file can be read in several ways, any of them may be the right one.
+    fn judged(&self, batch: u64, readings: &[Simulated]) -> Option<Verdict> {
+        let edge = self.edge?;
+        let fits = readings.iter().map(|&simulated| match edge {
             Edge::Known(limit) => {
                 let needed = self.counted(batch, simulated, Some(limit.counts));
                 self.doubts.about(limit.counts).fits(needed, limit.bytes.mib())
             }
             Edge::Taught(boundary) => boundary.fits(simulated.reserved),
-        }))
+        });
+        Some(Verdict::new(mean(&fits.collect::<Vec<_>>())))
+    }
+
+    /// The band around the likeliest memory, for a step that is simulated so.
+    fn band_of(&self, batch: u64, simulated: Simulated) -> Option<Band> {
+        let (likely, need) = (self.at(batch), self.used(batch, simulated));
+        let believed = || self.memory.known.is_empty().then(|| self.believed(need, simulated));
+        let band = self.band.or_else(believed)?;
+        Some(Band { ends: band.ends.map(|end| end + (need / likely).ln()), ..band })
     }
 
     /// The prior interval: from the doubts, but never below the tensors, which are needed in any case. Operations
     /// that are not understood widen every kind of interval in the same way (`About::interval`).
-    fn believed(&self, batch: u64) -> Band {
-        let (need, Doubts { tensors, all }) = (self.at(batch), self.memory.doubts);
-        let least = tensors.within(self.simulate(batch).allocated, 0.05).max(LEAST);
+    fn believed(&self, need: f64, simulated: Simulated) -> Band {
+        let Doubts { tensors, all } = self.memory.doubts;
+        let least = tensors.within(simulated.allocated, 0.05).max(LEAST);
         let [low, high] = [0.05, 0.95].map(|share| all.within(need, share));
         Band { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis: Basis::Prior }
+    }
+
+    /// The step by every reading of the network's file, the likeliest first.
+    fn readings(&self, batch: u64) -> Vec<Simulated> {
+        let others = || self.simulation.others().iter().map(|other| Simulated::new(other, batch)).collect();
+        let mut otherwise = self.otherwise.borrow_mut();
+        std::iter::once(self.simulate(batch))
+            .chain(otherwise.entry(batch).or_insert_with(others).iter().copied())
+            .collect()
     }
 
     fn simulate(&self, batch: u64) -> Simulated {
@@ -150,11 +174,17 @@ impl Predictor for Prepared<'_> {
     }
 
     fn band(&self, batch: u64) -> Option<Band> {
-        self.band.or_else(|| self.memory.known.is_empty().then(|| self.believed(batch)))
+        let bands = self.readings(batch).into_iter().map(|simulated| self.band_of(batch, simulated));
+        bands.reduce(|one, other| Some(one?.joined(other?)))?
     }
 
     fn tensors(&self, batch: u64) -> Option<f64> {
         Some(self.simulate(batch).reserved)
+    }
+
+    fn tensors_between(&self, batch: u64) -> Option<[f64; 2]> {
+        let reserved = || self.readings(batch).into_iter().map(|simulated| simulated.reserved);
+        Some([reserved().reduce(f64::min)?, reserved().reduce(f64::max)?])
     }
 
     fn alive(&self, batch: u64) -> Option<Alive> {
@@ -180,14 +210,15 @@ impl Predictor for Prepared<'_> {
         if !self.memory.model.grows_with(&self.architecture) {
             return None;
         }
-        let simulated = Simulated::at_least(&self.simulation, batch)?;
-        let need = self.counted(batch, simulated, self.limit().map(|limit| limit.counts));
-        Some(Least { need, verdict: self.judged(batch, simulated) })
+        let all = std::iter::once(&self.simulation).chain(self.simulation.others());
+        let readings: Vec<Simulated> = all.map(|one| Simulated::at_least(one, batch)).collect::<Option<_>>()?;
+        let need = self.counted(batch, readings[0], self.limit().map(|limit| limit.counts));
+        Some(Least { need, verdict: self.judged(batch, &readings) })
     }
 
     /// None where the device's capacity is unknown.
     fn verdict(&self, batch: u64) -> Option<Verdict> {
-        self.judged(batch, self.simulate(batch))
+        self.judged(batch, &self.readings(batch))
     }
 
     /// None where the device's capacity is unknown.
@@ -196,12 +227,15 @@ impl Predictor for Prepared<'_> {
             Edge::Known(MemoryLimit { bytes, counts }) => {
                 let doubt = self.doubts.about(counts);
                 let need = |batch| self.needed(batch, Some(counts));
-                let surely = |batch| doubt.within(need(batch), SAFE);
+                let most =
+                    |batch| self.readings(batch).into_iter().map(move |one| self.counted(batch, one, Some(counts)));
+                let surely = |batch| doubt.within(most(batch).fold(0.0, f64::max), SAFE);
                 [largest(bytes.mib(), need), largest(bytes.mib(), surely)]
             }
             Edge::Taught(boundary) => {
-                let limits = [boundary.likely(), boundary.safe(self.memory.platform.allocator)];
-                limits.map(|limit| largest(limit, |batch| self.simulate(batch).reserved))
+                let most = |batch| self.readings(batch).into_iter().fold(0.0, |most: f64, one| most.max(one.reserved));
+                let safe = largest(boundary.safe(self.memory.platform.allocator), most);
+                [largest(boundary.likely(), |batch| self.simulate(batch).reserved), safe]
             }
         };
         Some(MaxBatch { safe: safe.min(likely), likely })

@@ -113,6 +113,12 @@ impl Band {
     pub fn even(width: f64, basis: Basis) -> Self {
         Band { ends: [-width, width], basis }
     }
+
+    /// The band that holds both.
+    pub fn joined(self, other: Band) -> Self {
+        let ([low, high], [lower, higher]) = (self.ends, other.ends);
+        Band { ends: [low.min(lower), high.max(higher)], ..self }
+    }
 }
 
 /// The error to expect of one network, in percent.

@@ -50,6 +50,11 @@ pub(in crate::fingerprint) trait Predictor {
         None
     }
 
+    /// The least and the most that these may be, where the network's file can be read in several ways.
+    fn tensors_between(&self, _batch: u64) -> Option<[f64; 2]> {
+        None
+    }
+
     fn verdict(&self, _batch: u64) -> Option<Verdict> {
         None
     }

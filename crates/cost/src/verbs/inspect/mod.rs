@@ -13,7 +13,7 @@ use crate::fingerprint::check_understood;
 use order::Order;
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
-use perf4sight_base::units::Percent;
+use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{Simulation, Timeline};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Coverage, Network, Node};
@@ -94,12 +94,12 @@ impl Verb for Inspect {
         let coverage = network.coverage();
         let cuts: Vec<&str> =
             network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
-        let timeline = self.memory.as_deref().map(|device| self.timeline(device, &network)).transpose()?;
+        let simulated = self.memory.as_deref().map(|device| self.simulated(device, &network)).transpose()?;
         let page = Sheets {
             inspect: self,
             layers: tree.as_ref().unwrap_or(&layers),
             totals: &totals,
-            timeline: timeline.as_ref(),
+            simulated: simulated.as_ref(),
         };
         let files = page.write()?;
         Ok(Summary {
@@ -120,7 +120,7 @@ impl Verb for Inspect {
                 "modules": self.tree.then(|| sheet.modules()),
                 "totals": totals.to_json()[0],
                 "coverage": coverage_json(&coverage),
-                "memory": timeline.as_ref().map(timeline::json),
+                "memory": simulated.as_ref().map(Simulated::json),
                 "warnings": context.warnings(),
             }),
             ..Summary::default()
@@ -150,12 +150,44 @@ impl Inspect {
         })
     }
 
-    /// The memory timeline of the step on a kind of device.
-    fn timeline(&self, device: &str, network: &Network) -> Result<Timeline> {
+    /// The memory of the step on a kind of device.
+    fn simulated(&self, device: &str, network: &Network) -> Result<Simulated> {
         check_understood(network)?;
         let platform = Platform::named_or_read(device)?;
         platform.check_precision(self.workload.step.precision)?;
-        Ok(Simulation::new(network, self.workload.step, &platform).timeline(self.workload.batch))
+        let simulation = Simulation::new(network, self.workload.step, &platform);
+        let batch = self.workload.batch;
+        Ok(Simulated {
+            timeline: simulation.timeline(batch),
+            between: simulation.bounds(batch).map(|peak| peak.allocated),
+        })
+    }
+}
+
+/// Memory of a step.
+struct Simulated {
+    timeline: Timeline,
+    /// The least and the most that its peak may be: they differ where the network's file can be read in several ways.
+    between: [Bytes; 2],
+}
+
+impl Simulated {
+    fn sentences(&self) -> String {
+        let at_peak = timeline::at_peak(&self.timeline);
+        match self.between.map(|bytes| bytes.to_string()) {
+            [least, most] if least == most => at_peak,
+            [least, most] => format!(
+                "{at_peak} The file does not tell what the module's code keeps: the peak is between {least} and {most}."
+            ),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let [least, most] = self.between.map(|bytes| bytes.0);
+        let mut json = timeline::json(&self.timeline);
+        json["peak_low_bytes"] = least.into();
+        json["peak_high_bytes"] = most.into();
+        json
     }
 }
 
@@ -164,19 +196,23 @@ struct Sheets<'a> {
     inspect: &'a Inspect,
     layers: &'a Table,
     totals: &'a Table,
-    timeline: Option<&'a Timeline>,
+    simulated: Option<&'a Simulated>,
 }
 
 impl Sheets<'_> {
     fn headline(&self, coverage: &Coverage) -> String {
-        match self.timeline {
-            Some(timeline) => format!("{}\n{}", timeline::at_peak(timeline), covered(coverage)),
+        match self.simulated {
+            Some(simulated) => format!("{}\n{}", simulated.sentences(), covered(coverage)),
             None => covered(coverage),
         }
     }
 
+    fn timeline(&self) -> Option<&Timeline> {
+        self.simulated.map(|simulated| &simulated.timeline)
+    }
+
     fn tables(&self) -> Vec<Table> {
-        match self.timeline {
+        match self.timeline() {
             Some(timeline) => vec![timeline::components(timeline), timeline::largest(timeline)],
             None => vec![self.layers.clone(), self.totals.clone()],
         }
@@ -186,7 +222,7 @@ impl Sheets<'_> {
         let Some(file) = &self.inspect.html else { return Ok(Vec::new()) };
         let Workload { step, batch } = self.inspect.workload;
         let mut page = Page::new(&self.inspect.network, format!("{step}, batch size {batch}"));
-        if let (Some(timeline), Some(device)) = (self.timeline, &self.inspect.memory) {
+        if let (Some(timeline), Some(device)) = (self.timeline(), &self.inspect.memory) {
             let what = format!("{} on {device}, batch size {batch}", self.inspect.network);
             page.chapter("Memory", timeline::blocks(timeline, &what, None));
         }

@@ -32,6 +32,8 @@ pub(super) struct Point {
     pub memory: Option<Prediction>,
     /// The memory that the allocator reserves for tensors.
     pub tensors: Option<Predicted>,
+    /// The least and the most that these may be.
+    pub tensors_between: Option<[Predicted; 2]>,
     /// The memory that counts against [`Answer::limit`].
     pub need: Option<Predicted>,
     pub verdict: Option<Verdict>,
@@ -83,6 +85,7 @@ impl Question<'_> {
             latency: latency.as_ref().map(|about| about.at(batch)),
             memory: memory.as_ref().map(|about| about.at(batch)),
             tensors: memory.as_ref().and_then(|about| about.tensors(batch)),
+            tensors_between: memory.as_ref().and_then(|about| about.tensors_between(batch)),
             need: memory.as_ref().and_then(|about| about.need(batch)),
             verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
         });
@@ -120,6 +123,16 @@ impl Answer {
 impl Point {
     pub fn fits(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.call == Call::Fits)
+    }
+
+    /// The memory of tensors in words: "4.2 GiB", or "4.2 GiB (4.0 GiB – 4.9 GiB)" where the file can be read in several ways.
+    pub fn tensors_in_words(&self) -> Option<String> {
+        let likely = self.tensors?.to_string();
+        let ends = self.tensors_between.map(|ends| ends.map(|end| end.to_string()));
+        Some(match ends.filter(|ends| ends.iter().any(|end| *end != likely)) {
+            Some([least, most]) => format!("{likely} ({least} – {most})"),
+            None => likely,
+        })
     }
 
     /// Samples per second.

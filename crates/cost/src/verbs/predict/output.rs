@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, Breakdown, Point};
 use super::answers::{DeviceAnswers, Predictions};
-use crate::fingerprint::{Basis, Expected, Fingerprints, MemoryLimit, Prediction, Subject};
+use crate::fingerprint::{Basis, Expected, Fingerprints, MemoryLimit, Predicted, Prediction, Subject};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_report::{Cell, Column, Table};
@@ -111,6 +111,8 @@ fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
     columns.extend([
         Column::number("throughput_per_s", ""),
         Column::number("tensors_bytes", ""),
+        Column::number("tensors_low_bytes", ""),
+        Column::number("tensors_high_bytes", ""),
         Column::number("need_bytes", ""),
         Column::text("verdict", ""),
         Column::number("fits_probability", ""),
@@ -124,10 +126,13 @@ fn cells(point: &Point, fingerprints: &Fingerprints) -> Vec<Cell> {
     for (fingerprint, prediction) in fingerprints.iter().zip(point.predictions()) {
         cells.extend(predicted(fingerprint.subject().quantity, prediction));
     }
+    let bytes = |memory: Predicted| Bytes::from_mib(memory.value());
     cells.extend([
         point.throughput().into(),
-        point.tensors.map(|tensors| Bytes::from_mib(tensors.value())).into(),
-        point.need.map(|need| Bytes::from_mib(need.value())).into(),
+        point.tensors.map(bytes).into(),
+        point.tensors_between.map(|[least, _]| bytes(least)).into(),
+        point.tensors_between.map(|[_, most]| bytes(most)).into(),
+        point.need.map(bytes).into(),
         point.verdict.map(|verdict| verdict.call.to_string()).into(),
         point.verdict.map(|verdict| verdict.fits).into(),
         point.out_of_distribution().join("; ").into(),

@@ -106,7 +106,7 @@ impl DeviceAnswers {
     /// "691 MiB for its tensors, 870 MiB – 2.54 GiB in all," for a device that was not measured.
     fn believed(&self, point: &Point) -> Option<String> {
         let interval = point.memory.as_ref().filter(|_| self.fingerprints.are_priors())?.interval?;
-        Some(format!("{} for its tensors, {} – {} in all,", point.tensors?, interval.low, interval.high))
+        Some(format!("{} for its tensors, {} – {} in all,", point.tensors_in_words()?, interval.low, interval.high))
     }
 
     fn place(&self, answer: &Answer, asked: Option<Bytes>) -> String {

@@ -111,7 +111,7 @@ fn prior_table(devices: &[DeviceAnswers], title: String) -> Table {
         if is_page(devices) { ("in all, 90 %", ends as fn(&_) -> _) } else { ("in all up to", upper as _) };
     table = table
         .number("bs", "bs", |(.., point)| point.batch)
-        .number("tensors", "tensors", |(.., point)| point.tensors.map(|tensors| tensors.to_string()))
+        .number("tensors", "tensors", |(.., point)| point.tensors_in_words())
         .number("memory_interval", all, |(.., point)| point.memory.as_ref().map_or(Cell::Missing, memory));
     if is_limited(devices) {
         table = table.number("verdict", "verdict", |(.., point)| point.verdict.map(called)).number(

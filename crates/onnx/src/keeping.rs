@@ -1,0 +1,256 @@
+//! What the code of a module may keep for backward otherwise than its file shows: expressions that exporters merge, gated units,
+//! activations in place, results in a list.
+
+use super::call::Call;
+use super::notes;
+use super::schema::NodeProto;
+use super::translate::Translation;
+use super::value::{Feature, Value};
+use super::warning::Unsure;
+use hashbrown::HashMap;
+use perf4sight_network::{Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Storage};
+
+/// Operands of a list: two are more often two variables.
+const LIST: usize = 3;
+
+/// The results that may have been computed several times: exporters merge equal expressions of one module (`_jit_pass_cse`).
+#[derive(Debug, Default)]
+pub(super) struct Expressions<'a> {
+    /// The module of the node that makes a value.
+    makers: HashMap<&'a str, &'a str>,
+    /// The nodes of the same module that read it, so far.
+    readers: HashMap<&'a str, usize>,
+    /// The merged results that notes name, by their names there.
+    restored: HashMap<&'a str, Feature>,
+}
+
+impl<'a> Expressions<'a> {
+    pub fn made(&mut self, node: &'a NodeProto) {
+        if let Some(module) = module(node) {
+            self.makers.extend(node.output.iter().map(|output| (&**output, module)));
+        }
+    }
+
+    /// Whether a node reads a value that another node of the module in which it is made has read before.
+    fn is_read_again(&mut self, node: &'a NodeProto, name: &'a str) -> bool {
+        let is_within = module(node).is_some_and(|module| self.makers.get(name) == Some(&module));
+        let readers = self.readers.entry(name).or_default();
+        *readers += usize::from(is_within);
+        is_within && *readers > 1
+    }
+}
+
+/// The module of a node in files of PyTorch's older exporter, which name nodes by it: `/layers.0/norm/Sub_1`.
+fn module(node: &NodeProto) -> Option<&str> {
+    node.name().strip_prefix('/').map(|name| name.rsplit_once('/').map_or("", |(module, _)| module))
+}
+
+impl<'a> Translation<'a> {
+    /// The operands of a node, in the reading that keeps most with expressions computed as often as they are read in their module.
+    pub fn computed_again(&mut self, node: &'a NodeProto, mut operands: Vec<Value>) -> Vec<Value> {
+        let inputs = if self.ours { &[][..] } else { &node.input };
+        for (place, name) in inputs.iter().enumerate() {
+            let Some(&Value::Feature(feature)) = operands.get(place) else { continue };
+            let is_first = !node.input[..place].contains(name);
+            if is_first && is_expression(self.builder.node(feature.id)) {
+                operands[place] = Value::Feature(self.own_copy(node, place, feature));
+            }
+        }
+        operands
+    }
+
+    /// What a node reads in PyTorch: by the notes of the default exporter, else perhaps a result of its own.
+    fn own_copy(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Feature {
+        if self.exporter.has_notes() {
+            return self.restored(node, place, feature).unwrap_or(feature);
+        }
+        if !self.expressions.is_read_again(node, &node.input[place]) {
+            return feature;
+        }
+        self.noticed.unsure(Unsure::Merged);
+        let copy = if self.keeping == Keeping::Most { self.copy_of(feature) } else { None };
+        copy.unwrap_or(feature)
+    }
+
+    /// The result that a note names, `sub_1`, where the file has only `sub`, with which the exporter merged it.
+    fn restored(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Option<Feature> {
+        let noted = notes::arguments(node).get(place)?.strip_prefix('%')?;
+        let name = &node.input[place];
+        if noted == name || unnumbered(noted) != unnumbered(name) || self.values.get(noted).is_some() {
+            return None;
+        }
+        if let Some(known) = self.expressions.restored.get(noted) {
+            return Some(*known);
+        }
+        let copy = self.copy_of(feature)?;
+        self.expressions.restored.insert(noted, copy);
+        Some(copy)
+    }
+
+    fn copy_of(&mut self, feature: Feature) -> Option<Feature> {
+        let Node { name, op, inputs, .. } = self.builder.node(feature.id).clone();
+        let id = self.builder.insert(&self.free(&format!("{name}_again")), op, &inputs).ok()?;
+        Some(Feature { id, ..feature })
+    }
+
+    /// Makes the sigmoid of a gated linear unit a part of it, where the unit is PyTorch's `glu`, which keeps its input alone
+    /// (tools/autograd/derivatives.yaml); without a note it may be.
+    pub fn join_gate(&mut self, call: &Call, binary: Binary, [value, gate]: [Feature; 2]) {
+        if self.ours || binary != Binary::Mul || !self.is_gated(value.id, gate.id) {
+            return;
+        }
+        let operation = notes::operation(call.node);
+        let is_open = operation.is_empty();
+        if is_open {
+            self.noticed.unsure(Unsure::Gate);
+        }
+        if operation.contains("glu") || is_open && self.keeping == Keeping::Least {
+            self.builder.set_fused(gate.id);
+        }
+    }
+
+    /// Whether one is the first half of a tensor, and the other the sigmoid of its second half.
+    fn is_gated(&self, value: NodeId, gate: NodeId) -> bool {
+        let (Op::Activation(Activation::Sigmoid), &[opened]) = self.parts(gate) else { return false };
+        let (Op::Slice { axis, start: 0, length }, whole) = self.parts(value) else { return false };
+        let (Op::Slice { axis: along, start, length: other }, of) = self.parts(opened) else { return false };
+        (axis, length, length, whole) == (along, start, other, of)
+    }
+
+    fn parts(&self, id: NodeId) -> (&Op, &[NodeId]) {
+        let node = self.builder.node(id);
+        (&node.op, &node.inputs)
+    }
+}
+
+/// The name of an operation without its number: `sub` of `sub_1`.
+fn unnumbered(name: &str) -> &str {
+    let numbered = name.rsplit_once('_').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
+    numbered.map_or(name, |(name, _)| name)
+}
+
+/// Whether it is element-wise, a softmax or a reduction, of which programs write the same twice.
+fn is_expression(node: &Node) -> bool {
+    let is_one = matches!(
+        node.op,
+        Op::Activation(_) | Op::Binary(_) | Op::Where | Op::Softmax { .. } | Op::Reduce { .. } | Op::Resize { .. }
+    );
+    is_one && !node.inputs.is_empty()
+}
+
+/// Whether it has recurrent layers, whose memory is known of some sizes.
+pub(super) fn has_recurrent(network: &Network) -> bool {
+    network.nodes().iter().any(|node| matches!(network.facts(node).nature, Nature::Recurrent(_)))
+}
+
+/// What is open in a network as a whole.
+pub(super) fn unsure(network: &Network) -> Vec<Unsure> {
+    let count = |overwrites: Vec<bool>| overwrites.into_iter().filter(|yes| *yes).count();
+    let in_place = count(network.clone().as_keeping(Keeping::Least).in_place()) - count(network.in_place());
+    let uses = network.uses();
+    let is_kept_by_list = |id: &NodeId| {
+        let facts = network.facts(network.node(*id));
+        let is_kept = matches!(facts.needs, Needs::Result | Needs::All);
+        let is_own = matches!(facts.storage, Storage::Own | Storage::Needed);
+        uses[id.index()] == 1 && is_own && !is_kept && facts.nature != Nature::Dropout
+    };
+    let is_list = |node: &&Node| matches!(node.op, Op::Concat { .. }) && node.inputs.len() >= LIST;
+    let lists = network.nodes().iter().filter(is_list).filter(|node| node.inputs.iter().any(is_kept_by_list)).count();
+    std::iter::repeat_n(Unsure::InPlace, in_place).chain(std::iter::repeat_n(Unsure::List, lists)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{Draft, with};
+    use perf4sight_network::{Activation, Binary, Keeping, Network, Op};
+
+    fn reading(draft: Draft, keeping: Keeping) -> Network {
+        let loaded = draft.output("y").load();
+        assert!(!loaded.warnings.is_empty());
+        let others = loaded.network.other_readings();
+        others.iter().find(|one| one.keeping() == keeping).expect("another reading").clone()
+    }
+
+    fn count(network: &Network, op: &Op) -> usize {
+        network.nodes().iter().filter(|node| node.op == *op).count()
+    }
+
+    fn halves(draft: Draft) -> Draft {
+        draft.node("Split", &["x"], "value", vec![with::int("axis", 2)]).also(&["gate"])
+    }
+
+    /// `x * tanh(softplus(x))`: PyTorch keeps x, which softplus and the product need, and both operands of the product; `F.mish` x alone.
+    #[test]
+    fn an_activation_may_be_the_steps_that_the_file_has() {
+        let mish = || {
+            let draft = Draft::new().node("Softplus", &["x"], "a", vec![]).node("Tanh", &["a"], "b", vec![]);
+            draft.node("Mul", &["x", "b"], "y", vec![])
+        };
+        let most = reading(mish(), Keeping::Most);
+        let steps = [Op::Activation(Activation::Softplus), Op::Activation(Activation::Tanh), Op::Binary(Binary::Mul)];
+        assert_eq!(most.nodes()[1..].iter().map(|node| node.op.clone()).collect::<Vec<_>>(), steps);
+        let least = reading(mish(), Keeping::Least);
+        assert_eq!(least.nodes()[1].op, Op::Activation(Activation::Mish));
+    }
+
+    /// `(x - m).pow(2)` and `(x - m) / s`: the power keeps one difference, the quotient another.
+    #[test]
+    fn an_expression_may_be_computed_as_often_as_its_module_reads_it() {
+        let draft = Draft::new().node("ReduceMean", &["x"], "/norm/mean", vec![with::ints("axes", vec![1])]);
+        let draft = draft.node("Sub", &["x", "/norm/mean"], "/norm/Sub", vec![]).number("2", 2.0);
+        let draft = draft.node("Pow", &["/norm/Sub", "2"], "/norm/Pow", vec![]);
+        let norm = draft.node("Div", &["/norm/Sub", "/norm/Pow"], "/norm/Div", vec![]).node(
+            "Relu",
+            &["/norm/Div"],
+            "y",
+            vec![],
+        );
+        let difference = Op::Binary(Binary::Sub);
+        assert_eq!(count(&norm.clone().output("y").load().network, &difference), 1);
+        assert_eq!(count(&reading(norm, Keeping::Most), &difference), 2);
+        // A residual sum is read by a module within.
+        let draft = Draft::new().node("Abs", &["x"], "/block/Abs", vec![]).node(
+            "Exp",
+            &["/block/Abs"],
+            "/block/act/Exp",
+            vec![],
+        );
+        let residual = draft.node("Add", &["/block/Abs", "/block/act/Exp"], "y", vec![]).output("y").load();
+        assert!(
+            residual.warnings.is_empty() && residual.network.other_readings().is_empty(),
+            "{:?}",
+            residual.warnings
+        );
+    }
+
+    /// `F.glu` keeps its input alone (tools/autograd/derivatives.yaml, glu: self), the product of the file the sigmoid too.
+    #[test]
+    fn a_gated_unit_may_be_one_operator() {
+        let draft = halves(Draft::new()).node("Sigmoid", &["gate"], "opened", vec![]);
+        let unit = || draft.clone().node("Mul", &["value", "opened"], "y", vec![]);
+        let joined = |network: &Network| network.nodes().iter().any(|node| node.fused);
+        assert_eq!([Keeping::Least, Keeping::Most].map(|one| joined(&reading(unit(), one))), [true, false]);
+        let noted = unit()
+            .noted("pkg.torch.onnx.fx_node", "%glu : call_function[target=torch.ops.aten.glu.default](args = (%x, 2))");
+        let noted = noted.output("y").load();
+        assert!(joined(&noted.network) && noted.network.other_readings().is_empty());
+        // The second half by the first one's sigmoid is no such unit.
+        let draft = halves(Draft::new()).node("Sigmoid", &["value"], "opened", vec![]);
+        let other = draft.node("Mul", &["gate", "opened"], "y", vec![]).output("y").load();
+        assert!(other.network.other_readings().is_empty());
+    }
+
+    /// `nn.LeakyReLU(inplace=True)` has no memory of its own.
+    #[test]
+    fn an_activation_may_overwrite_its_input() {
+        let draft = Draft::new().weight("c", [4, 3, 3, 3]).node("Conv", &["x", "c"], "conv", vec![]);
+        let leaky = || draft.clone().node("LeakyRelu", &["conv"], "y", vec![]);
+        assert_eq!([Keeping::Least, Keeping::Most].map(|one| reading(leaky(), one).in_place()[2]), [true, false]);
+    }
+
+    #[test]
+    fn a_network_of_plain_operators_is_read_in_one_way() {
+        let draft = Draft::new().weight("c", [4, 3, 3, 3]).node("Conv", &["x", "c"], "conv", vec![]);
+        assert!(draft.node("Relu", &["conv"], "y", vec![]).output("y").load().network.other_readings().is_empty());
+    }
+}
