@@ -202,6 +202,8 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// The file that `perf4sight breakdown` writes, perhaps next to the traces it read.
 pub const BREAKDOWN: &str = "breakdown.json";
+/// The files that `perf4sight analyze` writes next to the traces it read, as dPRO does.
+const PUBLISHED: [&str; 3] = ["synthetic.json", "critical_path.json", "bps_trace_final.json"];
 /// The suffix of the file that `perf4sight record` writes next to a trace.
 pub const RECORDING: &str = ".recording.json";
 
@@ -219,7 +221,7 @@ const ENDINGS: [&str; 5] = [".json", ".json.gz", ".sqlite", ".nvprof", ".nvvp"];
 fn is_named_as_trace(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let ends = ENDINGS.iter().any(|ending| name.ends_with(ending));
-    ends && !name.ends_with(RECORDING) && name != BREAKDOWN && !path.is_dir()
+    ends && !name.ends_with(RECORDING) && name != BREAKDOWN && !PUBLISHED.contains(&name) && !path.is_dir()
 }
 
 /// The number after the last "rank" in a file's name: `trace_8_rank_1.json`, `rank12.json.gz`.

@@ -166,12 +166,19 @@ fn longest(ranks: &[RankStep]) -> u64 {
     ranks.iter().map(RankStep::time).max().unwrap_or(0)
 }
 
-/// The indices of the faster half of the steps. Other programs make steps longer, never shorter: the median of the faster
-/// half is the lower quartile of all.
+/// From this ratio to the next shorter step on, other programs began or ended between a step and the shorter ones.
+const APART: f64 = 1.1;
+/// Fewer short steps than this are chance.
+const SHORT: usize = 3;
+
+/// The indices of the faster half of the steps, or of those that are shorter by far than the others. Other programs make steps
+/// longer, never shorter: the median of the faster half is the lower quartile of all.
 fn undisturbed(times: &[u64]) -> Vec<usize> {
     let mut by_time: Vec<usize> = (0..times.len()).collect();
     by_time.sort_by_key(|index| times[*index]);
-    by_time.truncate(times.len().div_ceil(2));
+    let is_apart = |place: &usize| times[by_time[*place]] as f64 > APART * times[by_time[place - 1]] as f64;
+    let quiet = (SHORT..times.len()).find(is_apart).unwrap_or(times.len());
+    by_time.truncate(quiet.div_ceil(2));
     by_time
 }
 

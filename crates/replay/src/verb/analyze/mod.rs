@@ -263,6 +263,22 @@ mod tests {
         assert!(folder.path().join(REPLAY).join("report.html").exists() && folder.path().join(TABLE_OF_ALL).exists());
     }
 
+    /// Without `--workspace` the results are next to the traces, which they are not taken for.
+    #[test]
+    fn results_next_to_traces_are_no_traces() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = [crate::synthetic::cluster(&crate::synthetic::Cluster::default(), 1).unwrap()];
+        crate::synthetic::write_traces(&job, &[], folder.path()).unwrap();
+        let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+        let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
+        let mut context =
+            Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());
+        for option in ["replay", "collect", "replay", "statistic"] {
+            let arguments = [("option", option), ("path", folder.path().to_str().unwrap())];
+            verb(&arguments).unwrap().run(&mut context).unwrap();
+        }
+    }
+
     #[test]
     fn options_without_a_place_say_what_takes_it() {
         let error =
