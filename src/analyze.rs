@@ -1,5 +1,6 @@
 //! `perf4sight analyze`: the call of the published toolkit, which becomes one of the verbs.
 
+use perf4sight_optimize::verb::half_precision;
 use perf4sight_optimize::verb::strategy::published;
 use perf4sight_replay::verb::analyze;
 use perf4sight_verb::VerbSpec;
@@ -10,7 +11,13 @@ pub static VERB: VerbSpec = VerbSpec {
     table: Table {
         section: "analyze",
         about: "takes the arguments of dPRO's analyze.py: replay, collect, statistic or optimize of a folder of traces",
-        groups: &[analyze::SETTINGS, analyze::PUBLISHED, published::SETTINGS, analyze::ACCEPTED],
+        groups: &[
+            analyze::SETTINGS,
+            analyze::PUBLISHED,
+            published::SETTINGS,
+            half_precision::SETTINGS,
+            analyze::ACCEPTED,
+        ],
     },
     after_help:
         "Examples:

@@ -1,6 +1,7 @@
 //! How far predictions are off for networks, and GPUs, that were left out of the fit.
 
 use super::Fitted;
+use crate::class::Class;
 use crate::gpus::sheet;
 use crate::row::Row;
 use perf4sight_base::error::Result;
@@ -27,9 +28,20 @@ pub struct Group {
     held: f64,
     /// The logarithms by which the sums of GPUs and networks are off.
     totals: Vec<f64>,
-    /// By class: rows, and the mean error in percent.
-    classes: BTreeMap<String, (usize, f64)>,
+    classes: BTreeMap<String, OfClass>,
 }
+
+/// The rows of a class in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct OfClass {
+    rows: usize,
+    mean_percent: f64,
+    /// The logarithm that nine of ten rows are within.
+    held: f64,
+}
+
+/// The fewest rows of a class that say how far off its others are.
+const LEAST_OF_CLASS: usize = 5;
 
 /// All groups, each left out once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,17 +69,23 @@ impl LeftOut {
     /// The mean error in percent of a class, and its rows.
     pub fn by_class(&self) -> BTreeMap<&str, (usize, f64)> {
         let mut all: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
-        for (class, (rows, percent)) in self.groups.iter().flat_map(|group| &group.classes) {
+        for (class, own) in self.groups.iter().flat_map(|group| &group.classes) {
             let entry = all.entry(class).or_default();
-            entry.1 = (entry.0 as f64 * entry.1 + *rows as f64 * percent) / (entry.0 + rows) as f64;
-            entry.0 += rows;
+            let sum = entry.0 as f64 * entry.1 + own.rows as f64 * own.mean_percent;
+            *entry = (entry.0 + own.rows, sum / (entry.0 + own.rows) as f64);
         }
         all
     }
 
-    /// The logarithm that a row of another group is within, nine times of ten; of fewer than nine groups the worst.
-    pub(super) fn row(&self) -> f64 {
-        held(&self.groups.iter().map(|group| group.held).collect::<Vec<_>>())
+    /// The logarithm that a row of a class in another group is within, nine times of ten; of fewer than nine groups the worst. Of all
+    /// classes, where fewer than two groups have enough of this one.
+    pub(super) fn row(&self, class: Class) -> f64 {
+        let of_class = self.groups.iter().filter_map(|group| group.classes.get(class.name()));
+        let own: Vec<f64> = of_class.filter(|own| own.rows >= LEAST_OF_CLASS).map(|own| own.held).collect();
+        match own.len() {
+            0 | 1 => held(&self.groups.iter().map(|group| group.held).collect::<Vec<_>>()),
+            _ => held(&own),
+        }
     }
 
     /// The same of a sum over a network.
@@ -85,25 +103,40 @@ fn held(errors: &[f64]) -> f64 {
 /// Errors of one group: the rows with the predicted logarithms.
 pub(super) fn group(name: &str, rows: &[(&Row, f64)]) -> Group {
     let off: Vec<f64> = rows.iter().map(|(row, log)| log - row.time_us.ln()).collect();
-    let percent = |log: f64| 100.0 * log.exp_m1().abs();
     let mut sums: BTreeMap<(&str, &str), [f64; 2]> = BTreeMap::new();
     let mut classes: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for ((row, log), off) in rows.iter().zip(&off) {
         let [predicted, measured] = sums.entry((&row.gpu, &row.network)).or_default();
         *predicted += f64::from(row.count) * log.exp();
         *measured += f64::from(row.count) * row.time_us;
-        classes.entry(row.class.name().to_owned()).or_default().push(percent(*off));
+        classes.entry(row.class.name().to_owned()).or_default().push(*off);
     }
     let totals: Vec<f64> = sums.values().map(|[predicted, measured]| (predicted / measured).ln()).collect();
     Group {
         name: name.to_owned(),
         rows: rows.len(),
-        mean_percent: mean(&off.iter().map(|off| percent(*off)).collect::<Vec<_>>()),
-        total_percent: mean(&totals.iter().map(|total| percent(*total)).collect::<Vec<_>>()),
-        held: percentile(&off.iter().map(|off| off.abs()).collect::<Vec<_>>(), HELD),
+        mean_percent: mean_percent(&off),
+        total_percent: mean_percent(&totals),
+        held: within(&off),
         totals,
-        classes: classes.into_iter().map(|(class, errors)| (class, (errors.len(), mean(&errors)))).collect(),
+        classes: classes.into_iter().map(|(class, off)| (class, OfClass::new(&off))).collect(),
     }
+}
+
+impl OfClass {
+    fn new(off: &[f64]) -> Self {
+        OfClass { rows: off.len(), mean_percent: mean_percent(off), held: within(off) }
+    }
+}
+
+/// The mean error in percent of logarithms.
+fn mean_percent(logs: &[f64]) -> f64 {
+    mean(&logs.iter().map(|log| 100.0 * log.exp_m1().abs()).collect::<Vec<_>>())
+}
+
+/// What nine of ten logarithms are within.
+fn within(logs: &[f64]) -> f64 {
+    percentile(&logs.iter().map(|log| log.abs()).collect::<Vec<_>>(), HELD)
 }
 
 /// Names of networks, or parts of the rows of the only one.

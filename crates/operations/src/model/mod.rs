@@ -147,7 +147,7 @@ impl OperationModel {
             Error::input(format!("no {} was measured, of which {} is one", row.class.name(), row.operation))
                 .help("train the model with networks that contain some")
         })?;
-        let off = self.off_row(device);
+        let off = self.off(device, |left_out| left_out.row(row.class));
         Ok(Estimate { time_us: log.exp(), interval_us: ((log - off).exp(), (log + off).exp()) })
     }
 
@@ -167,12 +167,8 @@ impl OperationModel {
         Some(self.fitted.physical.parts(&device.name, class, false, nothing)?.launch)
     }
 
-    /// The logarithm that times of rows are within, nine times of ten.
-    fn off_row(&self, device: &KnownGpu) -> f64 {
-        self.off(device, LeftOut::row)
-    }
-
-    fn off(&self, device: &KnownGpu, held: fn(&LeftOut) -> f64) -> f64 {
+    /// The logarithm that errors on a GPU are within, by those of what was left out.
+    fn off(&self, device: &KnownGpu, held: impl Fn(&LeftOut) -> f64) -> f64 {
         let known = held(&self.by_network) * if self.networks.len() > 1 { 1.0 } else { UNTESTED };
         match (device.measured, &self.by_gpu) {
             (true, _) => known,

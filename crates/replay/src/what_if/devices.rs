@@ -148,3 +148,94 @@ pub fn class_of_kernel(graph: &Graph, id: NodeId) -> (Option<Class>, Option<bool
     };
     (graph.calls().path(graph.node(id).call).find_map(class_of), half)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::communication::{Algorithm, Communication, SlowDown};
+    use crate::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+    use perf4sight_operations::{Element, Row, Tensor, sheet, work};
+
+    /// Products whose times are a launch of 4 us and all FLOP/s of the data sheet.
+    fn model() -> Rc<OperationModel> {
+        let mut rows = Vec::new();
+        for (gpu, network) in [("V100", "one"), ("V100", "two"), ("H100", "one"), ("H100", "two")] {
+            for tokens in [16u64, 64, 256, 1024, 4096, 16384] {
+                let tensors = [[tokens, 1024], [1024, 4096]]
+                    .map(|shape| Tensor { shape: shape.to_vec(), element: Element::Fp32 });
+                let work = work("aten::mm", Class::Product, &tensors, &[]).unwrap();
+                let time_us = 4.0 + work.flops / (1e6 * sheet(gpu).unwrap().single_tflops);
+                let [gpu, network] = [gpu, network].map(str::to_owned);
+                let shapes = format!("{tokens}x1024;1024x4096");
+                rows.push(Row {
+                    gpu,
+                    network,
+                    operation: "aten::mm".to_owned(),
+                    class: Class::Product,
+                    shapes,
+                    element: Element::Fp32,
+                    work,
+                    time_us,
+                    count: 1,
+                });
+            }
+        }
+        Rc::new(OperationModel::fit(rows).unwrap())
+    }
+
+    /// A stream with a long product, a short one, and a copy from the host.
+    fn scenario() -> Scenario {
+        let mut builder = Builder::default();
+        let stream = Resource { rank: Some(0), kind: ResourceKind::Stream, name: "7".to_owned() };
+        let resource = builder.resource(stream);
+        let product = builder.call("aten::mm", None);
+        let kernel = builder.call("sgemm", Some(product));
+        let copy = builder.call("Memcpy HtoD (Pageable -> Device)", None);
+        for (call, duration) in [(kernel, 8_000_000), (kernel, 4_300), (copy, 50_000)] {
+            builder.node(Node { duration, call, resource, kind: Kind::Kernel, priority: 0 });
+        }
+        let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
+        let communication = Communication {
+            algorithm: Algorithm::Ring,
+            groups: Vec::new(),
+            alternatives: Vec::new(),
+            slow_down: SlowDown { factor: 1.0, operations: 0 },
+        };
+        Scenario { step, communication }
+    }
+
+    fn known(gpu: Option<&str>) -> Known {
+        Known { operations: Some(model()), gpu: gpu.map(str::to_owned) }
+    }
+
+    /// The long product scales by 15.7 to 67 TFLOP/s, the short one and the copy not at all.
+    #[test]
+    fn kernels_take_what_the_model_says_of_the_other_gpu() {
+        let change = other_gpu("H100", &known(Some("Tesla V100-SXM2-32GB"))).unwrap();
+        let mut scenario = scenario();
+        change.apply(&mut scenario).unwrap();
+        let times: Vec<f64> = scenario.step.graph.nodes().iter().map(|node| node.duration as f64).collect();
+        assert!((times[0] / 8e6 / (15.7 / 67.0) - 1.0).abs() < 0.2, "{times:?}");
+        assert!((times[1] / 4300.0 - 1.0).abs() < 0.2, "{times:?}");
+        assert_eq!(times[2], 50_000.0);
+        let bounds = change.bounds().into_iter().map(|bound| {
+            let mut scenario = self::scenario();
+            bound.apply(&mut scenario).unwrap();
+            scenario.step.graph.nodes()[0].duration as f64
+        });
+        let bounds: Vec<f64> = bounds.collect();
+        assert!(bounds[0] <= times[0] && times[0] <= bounds[1], "{bounds:?} {times:?}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_asked_for() {
+        let message = |value: &str, known: &Known| match other_gpu(value, known) {
+            Ok(change) => change.apply(&mut scenario()).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(message("H100", &Known::default()).contains("--cost-model"));
+        assert!(message("H100", &known(None)).contains("gpu = A100 -> H100"));
+        assert!(message("Voodoo", &known(Some("V100"))).contains("trained on (H100, V100)"));
+        assert!(other_gpu("V100 -> H100", &known(None)).unwrap().apply(&mut scenario()).is_ok());
+    }
+}
