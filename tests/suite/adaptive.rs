@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const BATCHES: &str = "bs = [1,2,4,8,16,24,32,40,48,56,64,72,80,88,96,104,112,120,128,136]";
 

@@ -684,8 +684,10 @@ fn a_profile_is_written_by_one_run_at_a_time() {
     let planned = [planned(&Variant::new("a", 0), 1)];
     let (out, err) = (Sink::default(), Sink::default());
     let mut context = context(Mode::Normal, &out, &err);
-    let _held = ProfileLog::open(folder.path(), &planned, &device.setting(), 0, &mut context).unwrap();
-    let error = ProfileLog::open(folder.path(), &planned, &device.setting(), 0, &mut context).unwrap_err().to_string();
+    let _held = ProfileLog::open(folder.path(), &planned, &device.setting(), 0, Duration::ZERO, &mut context).unwrap();
+    let error = ProfileLog::open(folder.path(), &planned, &device.setting(), 0, Duration::ZERO, &mut context)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("another perf4sight is writing into this folder"), "{error}");
 }
 

@@ -94,6 +94,20 @@ fn a_sweep_on_three_boards_equals_one_on_this_machine_row_by_row() {
     assert_eq!(rows(&scene.path("profiling_csvs/seven/imagenet")), local);
     hostile_words_stay_words(&scene, &cluster, &local);
     shown_and_left(&scene, &cluster, &local);
+    rounds_and_removed_networks(&scene, &cluster);
+}
+
+/// Rounds in tasks of their own are measured once each; a network that the configuration no longer names keeps its rows.
+fn rounds_and_removed_networks(scene: &Scene, cluster: &Cluster) {
+    let twice = "--config-file config.ini --set profile.bs=[1,2] --set profile.repeats=2 --set profile.device_name=";
+    scene.run(&format!("{twice}here")).succeeds();
+    let here = rows(&scene.path("profiling_csvs/here/imagenet"));
+    cluster.run(scene, &format!("{twice}there --set profile.repeats=1 --slurm")).succeeds();
+    cluster.run(scene, &format!("{twice}there --set slurm.chunks=12 --slurm --detach")).succeeds();
+    cluster.run(scene, &format!("{twice}there --set profile.network=['resnet18'] --slurm")).succeeds();
+    assert_eq!(rows(&scene.path("profiling_csvs/there/imagenet")), here);
+    cluster.run(scene, &format!("{twice}both --set slurm.chunks=12 --slurm")).succeeds();
+    assert_eq!(rows(&scene.path("profiling_csvs/both/imagenet")), here);
 }
 
 fn note(scene: &Scene, task: usize) -> serde_json::Value {
@@ -105,6 +119,9 @@ fn note(scene: &Scene, task: usize) -> serde_json::Value {
 fn hostile_words_stay_words(scene: &Scene, cluster: &Cluster, local: &[String]) {
     let name = "a $(touch pwned) 'b' %j ;x";
     let mut command = cluster.command(scene, "--config-file config.ini --slurm");
+    // Filters of Slurm's commands, and a folder that is no run.
+    command.envs([("SQUEUE_STATES", "RUNNING"), ("SBATCH_WAIT", "1"), ("SCANCEL_STATE", "SUSPENDED")]);
+    fs::create_dir_all(scene.path(&format!("profiling_csvs/{name}/imagenet/slurm/18446744073709551615"))).unwrap();
     let output = command.args(["--set", &format!("profile.device_name=\"{name}\"")]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(rows(&scene.path(&format!("profiling_csvs/{name}/imagenet"))), local);
