@@ -94,8 +94,10 @@ impl Translation<'_> {
             return;
         }
         let tensors = match self.keeping {
+            // It is gone where its backward needs it no more before memory is highest.
+            Keeping::Least => 0,
             // One operator computes it, as `_weight_norm` does and the normalisation of timm's filters.
-            Keeping::Least | Keeping::Likely => 1,
+            Keeping::Likely => 1,
             Keeping::Most => COMPUTED_IN,
         };
         self.noticed.unsure(Unsure::ComputedWeight);
