@@ -6,13 +6,14 @@ use crate::class::Class;
 use crate::element::Element;
 use crate::row::Row;
 use crate::work::Work;
-use perf4sight_base::stats::median;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Operations of a kind that are kept, from the smallest to the largest.
 const MOST: usize = 60;
-/// The nearest by length that a ratio is the median of.
-const NEAREST: usize = 9;
+/// Operations count by the inverse fourth power of how far their length is from that of a kernel (Shepard's method), as a logarithm, and of
+/// this much more, within which times scatter.
+const SCATTER: f64 = 0.2;
 
 /// An operation that kernels are compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,7 +87,11 @@ impl Scaling {
             let log = |device: &KnownGpu| model.fitted.log(&row, &device.name, model.share);
             Some((row.class, sample.half, log(from)?, log(to)? - log(from)?))
         });
-        Scaling { points: points.collect(), off }
+        let launches = kinds(model).into_iter().filter_map(|(class, half)| {
+            let log = |device: &KnownGpu| launch(model, device, class, half);
+            Some((class, half, log(from)?, log(to)? - log(from)?))
+        });
+        Scaling { points: points.chain(launches).collect(), off }
     }
 
     pub(super) fn to_half(model: &OperationModel, device: &KnownGpu) -> Self {
@@ -96,7 +101,12 @@ impl Scaling {
             let ((class, single), (_, half)) = (single?, half?);
             Some((class, false, single, half - single))
         });
-        Scaling { points: points.collect(), off: model.off(device, LeftOut::total) * f64::sqrt(2.0) }
+        let launches = kinds(model).into_iter().filter_map(|(class, _)| {
+            let [single, half] = [launch(model, device, class, false)?, launch(model, device, class, true)?];
+            Some((class, false, single, half - single))
+        });
+        let points = points.chain(launches).collect();
+        Scaling { points, off: model.off(device, LeftOut::total) * f64::sqrt(2.0) }
     }
 
     /// The factor by which a kernel of this class, precision and length gets longer. Without a class, or one that was never
@@ -105,14 +115,27 @@ impl Scaling {
         let log = time_us.max(1e-3).ln();
         let of = |is_own: &dyn Fn(Class, bool) -> bool| {
             let own = self.points.iter().filter(|(class, half, ..)| is_own(*class, *half));
-            let mut near: Vec<(f64, f64)> = own.map(|(_, _, before, ratio)| ((before - log).abs(), *ratio)).collect();
-            near.sort_by(|one, other| one.0.total_cmp(&other.0));
-            near.truncate(NEAREST);
-            near.into_iter().map(|(_, ratio)| ratio).collect::<Vec<_>>()
+            let weighted = own.map(|(_, _, before, ratio)| {
+                let weight = ((before - log).abs() + SCATTER).powi(-4);
+                [weight, weight * ratio]
+            });
+            let [weight, sum] = weighted.fold([0.0, 0.0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+            (weight > 0.0).then(|| (sum / weight).exp())
         };
-        let own = of(&|other, precision| class == Some(other) && half.is_none_or(|half| half == precision));
-        let alike = if own.is_empty() { of(&|other, _| class == Some(other)) } else { own };
-        let all = if alike.is_empty() { of(&|_, _| true) } else { alike };
-        if all.is_empty() { 1.0 } else { median(&all).exp() }
+        of(&|other, precision| class == Some(other) && half.is_none_or(|half| half == precision))
+            .or_else(|| of(&|other, _| class == Some(other)))
+            .or_else(|| of(&|_, _| true))
+            .unwrap_or(1.0)
     }
+}
+
+/// Classes and precisions of which operations are kept.
+fn kinds(model: &OperationModel) -> BTreeSet<(Class, bool)> {
+    model.samples.iter().filter_map(|sample| Some((sample.class()?, sample.half))).collect()
+}
+
+/// The logarithm of a launch, which is what the shortest kernels take.
+fn launch(model: &OperationModel, device: &KnownGpu, class: Class, half: bool) -> Option<f64> {
+    let nothing = Work { flops: 0.0, bytes: 0.0 };
+    Some(model.fitted.physical.parts(&device.name, class, half, nothing)?.launch.ln())
 }
