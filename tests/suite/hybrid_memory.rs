@@ -208,3 +208,24 @@ fn rows_tell_whose_rules_they_were_measured_under() {
     assert!(found.platform == "tx2" && found.error < 0.01 && found.assumed > 2.0, "{found:?}");
     assert_eq!(likelier(Step::published(Stage::Training), &rows, &tx2), None);
 }
+
+/// A file that is resnet18 or resnet34, whoever knows: its interval is that of both, and what is safe is so for the larger one.
+#[test]
+fn a_file_of_several_readings_is_answered_for_all_of_them() {
+    let fingerprint = fit(&["alexnet", "squeezenet", "mobilenetv2", "resnet50"]);
+    let [small, large] = ["resnet18", "resnet34"].map(|name| (*network(name)).clone());
+    let both = small.clone().with_readings(vec![large.clone()]);
+    let [small, large, both] = [&small, &large, &both].map(|network| fingerprint.about(network));
+    let ends = |about: &perf4sight_cost::fingerprint::About| {
+        let interval = about.at(8).interval.unwrap();
+        [interval.low.value(), interval.high.value()]
+    };
+    let ([low, _], [_, high], [lowest, highest]) = (ends(&small), ends(&large), ends(&both));
+    assert!(
+        (lowest / low - 1.0).abs() < 0.01 && (highest / high - 1.0).abs() < 0.01,
+        "{lowest} {low} {highest} {high}"
+    );
+    assert_eq!(both.at(8).value, small.at(8).value);
+    let [small, large, both] = [small, large, both].map(|about| about.max_batch().unwrap());
+    assert_eq!((both.likely, both.safe), (small.likely, large.safe));
+}

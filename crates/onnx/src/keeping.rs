@@ -10,6 +10,9 @@ use super::warning::Unsure;
 use hashbrown::HashMap;
 use perf4sight_network::{Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Storage};
 
+/// Lists that keep less than one in so many elements of all results do not matter.
+const SMALL: u64 = 100;
+
 /// Operands of a list: two are more often two variables.
 const LIST: usize = 3;
 
@@ -48,7 +51,8 @@ fn module(node: &NodeProto) -> Option<&str> {
 impl<'a> Translation<'a> {
     /// The operands of a node, in the reading that keeps most with expressions computed as often as they are read in their module.
     pub fn computed_again(&mut self, node: &'a NodeProto, mut operands: Vec<Value>) -> Vec<Value> {
-        let inputs = if self.ours { &[][..] } else { &node.input };
+        // The shape of a tensor is no reading of it.
+        let inputs = if self.ours || node.op_type() == "Shape" { &[][..] } else { &node.input };
         for (place, name) in inputs.iter().enumerate() {
             let Some(&Value::Feature(feature)) = operands.get(place) else { continue };
             let is_first = !node.input[..place].contains(name);
@@ -154,8 +158,12 @@ pub(super) fn unsure(network: &Network) -> Vec<Unsure> {
         let is_own = matches!(facts.storage, Storage::Own | Storage::Needed);
         uses[id.index()] == 1 && is_own && !is_kept && facts.nature != Nature::Dropout
     };
+    let size = |id: &NodeId| network.node(*id).shape.elements();
+    let all: u64 = network.nodes().iter().map(|node| node.shape.elements()).sum();
     let is_list = |node: &&Node| matches!(node.op, Op::Concat { .. }) && node.inputs.len() >= LIST;
-    let lists = network.nodes().iter().filter(is_list).filter(|node| node.inputs.iter().any(is_kept_by_list)).count();
+    let kept = |node: &Node| node.inputs.iter().filter(|id| is_kept_by_list(id)).map(size).sum::<u64>();
+    let kept: Vec<u64> = network.nodes().iter().filter(is_list).map(kept).filter(|kept| *kept > 0).collect();
+    let lists = if SMALL * kept.iter().sum::<u64>() < all { 0 } else { kept.len() };
     std::iter::repeat_n(Unsure::InPlace, in_place).chain(std::iter::repeat_n(Unsure::List, lists)).collect()
 }
 

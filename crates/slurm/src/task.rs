@@ -73,7 +73,7 @@ impl Task {
         self.write(State::Running, "", &left)?;
         let (began, before) = (context.now(), self.size());
         let done =
-            self.check_open().and_then(|()| self.check_version()).and_then(|()| self.make_folder()).and_then(|()| {
+            self.check_version().and_then(|()| self.check_open()).and_then(|()| self.make_folder()).and_then(|()| {
                 let (items, share) = (&self.run.tasks[self.index].items, self.run.share(self.index));
                 work(&Part { items, folder: &self.folder(), run: &self.run.folder, share }, context)
             });

@@ -9,7 +9,7 @@ use ndarray::{Array1, Array2};
 use perf4sight_base::error::Result;
 use perf4sight_cost::trees::{ExtraTrees, Forest, Unfitted};
 
-/// Trees of a forest: a third of what is published for fingerprints changes errors by less than a tenth of a percent.
+/// Trees of a forest.
 const TREES: usize = 100;
 /// Rows of the smallest node that is split: times of single operations scatter.
 const SPLIT: usize = 5;

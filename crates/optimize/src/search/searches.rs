@@ -5,10 +5,9 @@ use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::Result;
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-/// How often the file of a search is written while it runs: so much of it a killed program loses.
-const EVERY: Duration = Duration::from_secs(10);
+/// After so many moves the file of a search is written while it runs: so much of it a killed program loses.
+const EVERY: u64 = 2_000;
 
 /// Called between moves with how many were evaluated since the last call; a false ends the search.
 pub type GoOn<'a> = dyn Fn(u64) -> bool + Sync + 'a;
@@ -60,10 +59,10 @@ impl Searches {
         }
         let (file, identity) = (Self::file(&self.folder, search), identity(search, start));
         let save = |walk: &Walk<'a>| walk.checkpoint().save(&file, &identity, search.moves);
-        let (mut saved, mut done, mut seen) = (Instant::now(), Ok(()), walk.evaluated());
+        let (mut saved, mut done, mut seen) = (walk.evaluated(), Ok(()), walk.evaluated());
         walk.run(&mut |walk| {
-            if saved.elapsed() >= EVERY {
-                (saved, done) = (Instant::now(), save(walk));
+            if walk.evaluated() - saved >= EVERY {
+                (saved, done) = (walk.evaluated(), save(walk));
             }
             let new = walk.evaluated() - std::mem::replace(&mut seen, walk.evaluated());
             done.is_ok() && go_on(new)

@@ -12,9 +12,11 @@ use crate::records::layers::{self, LayerAppender};
 use crate::records::{self, Appender, Provenance, Variant, absent, merge_attempts, row_file};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::{atomic_write, input_file};
 use perf4sight_machine::{Setting, check_kind, claim, differences};
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,10 +97,14 @@ impl Divisible for Profile {
         let _lock = lock_folder(log_dir, PATIENCE, "wait for it to finish, then run the same command again")?;
         let folders = merge_provenance(log_dir, folders, context)?;
         let present = Foreseen::default();
-        for (variant, variable) in profile_log::files(&self.planned(&self.tests(&present)?, &present)) {
-            match variable.quantity() {
-                Some(quantity) => merge_rows(log_dir, &folders, &variant, quantity)?,
-                None => merge_layers(log_dir, &folders, &variant)?,
+        let files = profile_log::files(&self.planned(&self.tests(&present)?, &present));
+        for folder in &folders {
+            let before = before(log_dir, folder, files.iter())?;
+            for (variant, variable) in &files {
+                match variable.quantity() {
+                    Some(quantity) => merge_rows(log_dir, folder, variant, quantity, &before)?,
+                    None => merge_layers(log_dir, folder, variant)?,
+                }
             }
         }
         merge_attempts(log_dir, &folders)
@@ -264,25 +270,60 @@ fn merge_provenance(log_dir: &Path, folders: &[PathBuf], context: &mut Context) 
     Ok(merged)
 }
 
-fn merge_rows(log_dir: &Path, folders: &[PathBuf], variant: &Variant, quantity: Quantity) -> Result<()> {
-    let files = folders.iter().map(|folder| row_file(folder, quantity.into(), variant)).filter(|file| file.exists());
-    let logs = files.map(|file| records::read(&file, quantity, Stage::Training)).collect::<Result<Vec<_>>>()?;
-    let offered: Vec<_> = logs.into_iter().flat_map(|log| log.records).collect();
-    if offered.is_empty() {
-        return Ok(());
+/// Next to the folder of a part, whose disk may be full: how many rows each file had before those of the part were added.
+const BEFORE: &str = "rows_before.json";
+
+/// How many rows each file had before those of a folder were added. What was added since may be theirs, where a merge was killed;
+/// what was there before is not, even if it is equal: the memory of two rounds often is.
+fn before<'a>(
+    log_dir: &Path,
+    folder: &Path,
+    files: impl Iterator<Item = &'a (Variant, Variable)>,
+) -> Result<BTreeMap<String, usize>> {
+    let file = folder.with_extension(BEFORE);
+    if let Some(text) = input_file::text_if_there(&file, "read how many rows there were")? {
+        return serde_json::from_str(&text).map_err(|cause| Error::input(cause.to_string()).file(&file));
     }
-    let (appender, log) =
-        open(log_dir, quantity.into(), || Appender::open(log_dir, variant, quantity, Stage::Training))?;
-    appender.append_all(&absent(&log.map_or(Vec::new(), |log| log.records), offered))
+    let mut before = BTreeMap::new();
+    for (variant, variable) in files {
+        let rows = row_file(log_dir, *variable, variant);
+        if let Some(quantity) = variable.quantity().filter(|_| rows.exists()) {
+            before.insert(key(*variable, variant), records::read(&rows, quantity, Stage::Training)?.records.len());
+        }
+    }
+    atomic_write::save(&file, json!(before).to_string() + "\n")?;
+    Ok(before)
 }
 
-fn merge_layers(log_dir: &Path, folders: &[PathBuf], variant: &Variant) -> Result<()> {
-    let files = folders.iter().map(|folder| layers::file(folder, variant)).filter(|file| file.exists());
-    let logs = files.map(|file| layers::read(&file)).collect::<Result<Vec<_>>>()?;
-    let offered: Vec<_> = logs.into_iter().flat_map(|log| log.records).collect();
-    if offered.is_empty() {
+fn key(variable: Variable, variant: &Variant) -> String {
+    format!("{} {variant}", variable.name())
+}
+
+fn merge_rows(
+    log_dir: &Path,
+    folder: &Path,
+    variant: &Variant,
+    quantity: Quantity,
+    before: &BTreeMap<String, usize>,
+) -> Result<()> {
+    let file = row_file(folder, quantity.into(), variant);
+    if !file.exists() {
         return Ok(());
     }
+    let offered = records::read(&file, quantity, Stage::Training)?.records;
+    let (appender, log) =
+        open(log_dir, quantity.into(), || Appender::open(log_dir, variant, quantity, Stage::Training))?;
+    let there = log.map_or(Vec::new(), |log| log.records);
+    let first = before.get(&key(quantity.into(), variant)).copied().unwrap_or(0);
+    appender.append_all(&absent(there.get(first..).unwrap_or_default(), offered))
+}
+
+fn merge_layers(log_dir: &Path, folder: &Path, variant: &Variant) -> Result<()> {
+    let file = layers::file(folder, variant);
+    if !file.exists() {
+        return Ok(());
+    }
+    let offered = layers::read(&file)?.records;
     let (appender, log) = open(log_dir, Variable::Layers, || LayerAppender::open(log_dir, variant))?;
     let new = absent(&log.map_or(Vec::new(), |log| log.records), offered);
     if new.is_empty() { Ok(()) } else { appender.append(&new) }

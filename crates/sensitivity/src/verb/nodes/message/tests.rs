@@ -38,7 +38,7 @@ fn another_version_is_told_though_nothing_else_is_understood() {
     let refused = |value: Value| unknown(&value.to_string());
     assert!(refused(json!({"what": "greeting", "perf4sight": "9.9"})).contains("it is perf4sight 9.9, and node 0"));
     assert!(refused(json!({"what": "hello"})).contains("no valid message"));
-    assert!(refused(json!({"what": "here"})).contains("did not say who"));
+    assert!(refused(json!({"what": "here"})).contains("did not identify itself"));
     assert!(unknown("GET / HTTP/1.1").contains("no valid message"));
     let leaving = json!({"what": "leaving", "why": "there is no data"}).to_string();
     assert_eq!(hello(&leaving), Err(Stranger::Leaving("there is no data".to_owned())));
