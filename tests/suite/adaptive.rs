@@ -250,7 +250,7 @@ fn measure(tx2: &Path, planned: &[Planned], folder: &Path) -> Counts {
     let device = Recorded::open(&tx2.join("profiling_csvs"), NETWORKS, Stage::Training).unwrap();
     let (out, err) = (Sink::default(), Sink::default());
     let mut context = context(Mode::Quiet, &out, &err);
-    let log = ProfileLog::open(folder, planned, &device.setting(), 1, Duration::ZERO, &mut context).unwrap();
+    let log = ProfileLog::open(folder, planned, (&device.setting(), 1), Duration::ZERO, &mut context).unwrap();
     let mut plan = adaptive(planned, &device);
     let run = MeasurementRun { devices: &[&device], planned, till_first_fail: false };
     let counts = run.run(&mut plan, Some(log), &mut context).unwrap();

@@ -605,7 +605,7 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
 fn swept(log_dir: &Path, planned: &[Planned], device: &Hardware) -> (Counts, String) {
     let (out, err) = (Sink::default(), Sink::default());
     let mut context = context(Mode::Normal, &out, &err);
-    let log = ProfileLog::open(log_dir, planned, &device.setting(), 0, Duration::ZERO, &mut context).unwrap();
+    let log = ProfileLog::open(log_dir, planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
     let run = MeasurementRun { devices: &[device], planned, till_first_fail: false };
     let mut plan = Grid::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
     let counts = run.run(&mut plan, Some(log), &mut context).unwrap();
@@ -684,8 +684,9 @@ fn a_profile_is_written_by_one_run_at_a_time() {
     let planned = [planned(&Variant::new("a", 0), 1)];
     let (out, err) = (Sink::default(), Sink::default());
     let mut context = context(Mode::Normal, &out, &err);
-    let _held = ProfileLog::open(folder.path(), &planned, &device.setting(), 0, Duration::ZERO, &mut context).unwrap();
-    let error = ProfileLog::open(folder.path(), &planned, &device.setting(), 0, Duration::ZERO, &mut context)
+    let _held =
+        ProfileLog::open(folder.path(), &planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
+    let error = ProfileLog::open(folder.path(), &planned, (&device.setting(), 0), Duration::ZERO, &mut context)
         .unwrap_err()
         .to_string();
     assert!(error.contains("another perf4sight is writing into this folder"), "{error}");

@@ -66,7 +66,7 @@ impl Profiled {
         let (out, err) = (Sink::default(), Sink::default());
         let mut context = context(Mode::Normal, &out, &err);
         let log_dir = folder.path().join("logs");
-        let log = ProfileLog::open(&log_dir, &planned, &device.setting(), 0, Duration::ZERO, &mut context).unwrap();
+        let log = ProfileLog::open(&log_dir, &planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
         let run = MeasurementRun { devices: &[&device], planned: &planned, till_first_fail: false };
         let all = [planned[0].configuration.clone()];
         let mut plan = Repetitions::new(Box::new(Grid::new(all.to_vec())), &all, 2, None);

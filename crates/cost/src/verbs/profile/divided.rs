@@ -119,7 +119,7 @@ impl Divisible for Profile {
         };
         let (log_dir, seed) = (&self.places.log_dir, self.device.seed);
         // Other programs that wait for the same array merge and conclude, too.
-        let log = ProfileLog::open(log_dir, &planned, &provenance.setting, seed, PATIENCE, context)?;
+        let log = ProfileLog::open(log_dir, &planned, (&provenance.setting, seed), PATIENCE, context)?;
         let mut files = self.write_tests(&tests)?;
         files.push(("rows", log_dir.clone()));
         let run = MeasurementRun { devices: &[], planned: &planned, till_first_fail: self.till_first_fail };

@@ -165,7 +165,7 @@ impl Profile {
         let log = match self.save {
             true => {
                 let (log_dir, seed) = (&self.places.log_dir, self.device.seed);
-                Some(ProfileLog::open(log_dir, planned, &device.setting(), seed, Duration::ZERO, context)?)
+                Some(ProfileLog::open(log_dir, planned, (&device.setting(), seed), Duration::ZERO, context)?)
             }
             false => {
                 context.warn(NOT_KEPT);

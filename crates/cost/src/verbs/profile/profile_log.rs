@@ -73,8 +73,7 @@ impl ProfileLog {
     pub fn open(
         log_dir: &Path,
         planned: &[Planned],
-        setting: &Setting,
-        seed: u64,
+        (setting, seed): (&Setting, u64),
         patience: Duration,
         context: &mut Context,
     ) -> Result<Self> {

@@ -108,7 +108,7 @@ fn divided_searches_give_the_files_of_one_machine() {
         let own = folder.path().join(&name);
         let part = Part { items: &[name], folder: &own, run: &own, share: 0.5 };
         divided.run_part(&part, &mut context()).unwrap();
-        divided.merge(&[own.clone()], &mut context()).unwrap();
+        divided.merge(std::slice::from_ref(&own), &mut context()).unwrap();
     }
     assert_eq!(names().len(), 0);
     divided.conclude(&mut context()).unwrap();
