@@ -45,6 +45,8 @@ fn slow(more: &str) -> Scene {
 fn rows(log_dir: &Path) -> Vec<String> {
     let files =
         ["latency", "memory"].iter().flat_map(|name| fs::read_dir(log_dir.join(name)).into_iter().flatten().flatten());
+    // A file that is being written has another name for a moment.
+    let files = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "csv"));
     let mut rows: Vec<String> = files
         .flat_map(|file| {
             fs::read_to_string(file.path()).unwrap().lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
