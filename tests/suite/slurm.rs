@@ -1,7 +1,7 @@
 //! Sweeps on Slurm, against a real cluster on the loopback. Packages: slurm-wlm and munge; without them these tests say
 //! that they were skipped.
 
-use crate::fixtures::Scene;
+use crate::fixtures::{Outcome, Scene};
 use crate::slurm_cluster::{ARRAY_SIZE, Cluster, comes_about};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
@@ -159,6 +159,18 @@ fn shown_and_left(scene: &Scene, cluster: &Cluster, local: &[String]) {
     let merged = cluster.run(scene, &format!("{other} --detach")).succeeds();
     assert!(!merged.stderr().contains("submitted"), "{merged}");
     assert_eq!(rows(&scene.path("profiling_csvs/left/imagenet")), local);
+    // Nobody waits for tasks that fail: the next command says so, and submits them again.
+    let broken = || {
+        let mut command = cluster.command(scene, "--config-file config.ini --slurm --detach");
+        command.args(["--set", "profile.device_name=broken"]);
+        command.args(["--set", "slurm.prologue=['case $3 in slurm-task) exit 7;; esac']"]);
+        Outcome::of("broken", command.output().unwrap())
+    };
+    broken().succeeds();
+    comes_about("the end of all jobs", || cluster.is_idle());
+    let again = broken().fails(5).says("3 tasks failed and were submitted again");
+    assert_eq!(again.stderr().matches("left nothing in").count(), 3, "{again}");
+    comes_about("the end of all jobs", || cluster.is_idle());
 }
 
 #[test]
@@ -387,7 +399,7 @@ fn what_slurm_refuses_is_said_with_what_to_do() {
     let outcome = || {
         let mut command = scene.command();
         command.args(["--config-file", "config.ini", "--slurm"]).env("PATH", &empty);
-        crate::fixtures::Outcome::of("--slurm", command.output().unwrap())
+        Outcome::of("--slurm", command.output().unwrap())
     };
     outcome().fails(5).says("there is no Slurm here").says("hosts");
     let fake = |program: &str, script: &str| {

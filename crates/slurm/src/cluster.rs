@@ -14,8 +14,8 @@ const ARRAY_SIZE: usize = 1001;
 /// Variables that would change what these commands list and cancel begin with this.
 const FILTERS: [&str; 4] = ["SQUEUE_", "SCANCEL_", "SINFO_", "SCONTROL_"];
 
-/// Options of sbatch in variables that would keep it from submitting, or are set here.
-const REPLACED: [&str; 3] = ["SBATCH_WAIT", "SBATCH_ARRAY_INX", "SBATCH_TEST_ONLY"];
+/// Options of sbatch in variables: the first would let it wait for the tasks, the second is set here.
+const REPLACED: [&str; 2] = ["SBATCH_WAIT", "SBATCH_ARRAY_INX"];
 
 /// The cluster that the commands on the PATH talk to.
 #[derive(Debug, Clone, Copy)]

@@ -132,6 +132,7 @@ fn cancel(runs: &[Run], cluster: Cluster, context: &mut Context) -> Result<Endin
     let standings: Vec<Standing<'_>> = runs.iter().map(|run| Standing::of(run, &queue)).collect();
     let arrays: Vec<u64> = standings.iter().flat_map(Standing::arrays).collect();
     context.console.note("cancelling the tasks");
+    runs.iter().try_for_each(Run::set_cancelled)?;
     cluster.cancel(&arrays)?;
     Ok(Ending::Cancelled(standings.iter().map(|standing| standing.live.len()).sum()))
 }

@@ -16,6 +16,7 @@ const FORMAT: u32 = 1;
 const RUN: &str = "run.json";
 const CONFIG: &str = "config.ini";
 const MERGED: &str = "merged";
+const CANCELLED: &str = "cancelled";
 /// Job output goes here.
 pub(crate) const OUTPUT: &str = "output";
 
@@ -212,6 +213,19 @@ impl Run {
     /// When it cannot be written.
     pub fn close(&self) -> Result<()> {
         atomic_write::save(&self.folder.join(MERGED), "")
+    }
+
+    /// Marks that its tasks end because somebody cancelled them, which is no failure.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn set_cancelled(&self) -> Result<()> {
+        atomic_write::save(&self.folder.join(CANCELLED), "")
+    }
+
+    /// Whether somebody cancelled it.
+    pub fn is_cancelled(&self) -> bool {
+        self.folder.join(CANCELLED).exists()
     }
 
     /// Whether nothing more comes of it.

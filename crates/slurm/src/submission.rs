@@ -129,7 +129,7 @@ impl Submission<'_> {
         let (mut claimed, mut failed) = (BTreeSet::new(), Vec::new());
         for run in Run::open(runs)? {
             let standing = Standing::of(&run, &queue);
-            if standing.live.is_empty() {
+            if standing.live.is_empty() && !run.is_cancelled() {
                 failed.extend(follow::failures(&[&standing], &BTreeMap::new(), self.cluster));
             }
             self.settle(&standing, context)?;
@@ -268,9 +268,13 @@ impl Submission<'_> {
                 let mut merge = |section: &dyn Divisible| merge_ended(section, standing, context);
                 if let Err(error) = (self.of_config)(&run.config(), &run.section, &mut merge) {
                     context.warn(format!("what {} measured is not among the results: {error}", run.folder.display()));
+                    return Ok(());
                 }
             }
             _ => merge_ended(self.section, standing, context)?,
+        }
+        if standing.live.is_empty() {
+            run.close()?;
         }
         let merge = standing.merge.filter(|_| standing.live.is_empty());
         self.cluster.cancel(&merge.into_iter().collect::<Vec<_>>())
@@ -291,5 +295,5 @@ pub(crate) fn merge_ended(section: &dyn Divisible, standing: &Standing<'_>, cont
         section.merge(&tasks.iter().map(|task| run.results(*task)).collect::<Vec<_>>(), context)?;
         tasks.iter().try_for_each(|task| run.set_merged(*task))?;
     }
-    if standing.live.is_empty() { run.close() } else { Ok(()) }
+    Ok(())
 }

@@ -209,5 +209,8 @@ pub fn about(folder: &Path) -> Result<(String, PathBuf)> {
 pub fn merge(folder: &Path, section: &dyn Divisible, context: &mut Context) -> Result<()> {
     let run = Run::load(folder)?;
     let _lock = lock(folder.parent().unwrap_or(folder))?;
-    merge_ended(section, &Standing::of(&run, &[]), context)
+    let standing = Standing::of(&run, &[]);
+    merge_ended(section, &standing, context)?;
+    // What failed is said by the next command, where nobody waits.
+    if standing.counts().failed == 0 { run.close() } else { Ok(()) }
 }

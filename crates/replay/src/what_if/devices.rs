@@ -216,7 +216,7 @@ mod tests {
         change.apply(&mut scenario).unwrap();
         let times: Vec<f64> = scenario.step.graph.nodes().iter().map(|node| node.duration as f64).collect();
         assert!((times[0] / 8e6 / (15.7 / 67.0) - 1.0).abs() < 0.2, "{times:?}");
-        assert!((times[1] / 4300.0 - 1.0).abs() < 0.35, "{times:?}");
+        assert!((times[1] / 4300.0 - 1.0).abs() < 0.2, "{times:?}");
         assert_eq!(times[2], 50_000.0);
         let bounds = change.bounds().into_iter().map(|bound| {
             let mut scenario = self::scenario();
