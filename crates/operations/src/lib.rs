@@ -7,7 +7,8 @@
 //! let read = read_folder("traces-by-gpu".as_ref())?;
 //! let model = OperationModel::fit(read.rows)?;
 //! let ratio = model.device("H100")?;
-//! println!("{ratio:?}, measured: {:?}", model.measured());
+//! let measured: Vec<_> = model.measured().collect();
+//! println!("{ratio:?}, measured: {measured:?}");
 //! # Ok::<(), perf4sight_base::error::Error>(())
 //! ```
 #![warn(missing_docs)]
