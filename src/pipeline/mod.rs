@@ -10,7 +10,7 @@ use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_report::Console;
 use perf4sight_slurm as slurm;
 use perf4sight_verb::config::{Document, SectionText, Table, Values};
-use perf4sight_verb::{Context, Divisible, Section, Spec, Summary, Verb};
+use perf4sight_verb::{Context, Divisible, Foreseen, Outline, Section, Spec, Summary, Verb};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,8 +80,7 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     let jobs = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
     // Checked even where it is not used.
     let settings = slurm_settings(&document, &tables)?;
-    let slurm =
-        options.slurm.map(|Slurm { detach, print_script }| slurm::Settings { detach, print_script, ..settings });
+    let slurm = options.slurm.map(|Slurm { detach, .. }| slurm::Settings { detach, ..settings });
     if slurm.is_some() {
         check::divisible(&jobs, context)?;
     }
@@ -90,8 +89,24 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
         check::show(&jobs, &outlines, &context.console);
         return Ok(Ending::Finished);
     }
+    if let (Some(settings), Some(Slurm { print_script: true, .. })) = (&slurm, options.slurm) {
+        show_scripts(&jobs, &outlines, settings, context)?;
+        return Ok(Ending::Finished);
+    }
     context.config = document.to_string();
     run_all(specs, &jobs, slurm.as_ref(), context)
+}
+
+/// Shows what would be submitted; what sections before it would write is foreseen.
+fn show_scripts(jobs: &[Job], outlines: &[Outline], settings: &slurm::Settings, context: &mut Context) -> Result<()> {
+    let mut foreseen = Foreseen::default();
+    for (job, outline) in jobs.iter().zip(outlines) {
+        if let Some(section) = job.section.divisible() {
+            slurm::show(section, job.name(), settings, &foreseen, context)?;
+        }
+        foreseen.add(outline);
+    }
+    Ok(())
 }
 
 fn tables<'a>(specs: &'a [&'a Spec]) -> Vec<&'a Table> {

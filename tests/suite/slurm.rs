@@ -81,7 +81,7 @@ fn a_sweep_on_three_boards_equals_one_on_this_machine_row_by_row() {
     scene.run("--config-file config.ini --set profile.device_name=local").succeeds();
     let local = rows(&scene.path("profiling_csvs/local/imagenet"));
     assert!(local.iter().any(|row| row.ends_with("skipped")) && local.len() == 120, "{} rows", local.len());
-    cluster.run(&scene, "--config-file config.ini --slurm").succeeds().says("in 3 tasks").prints("120 ");
+    cluster.run(&scene, "--config-file config.ini --slurm").succeeds().says("in 3 tasks").prints("120 rows");
     assert_eq!(rows(&scene.path("profiling_csvs/simulated/imagenet")), local);
     let nodes: BTreeSet<String> = (0..3).map(|task| note(&scene, task)["node"].as_str().unwrap().to_owned()).collect();
     assert!(nodes.iter().all(|node| node.starts_with("board")), "{nodes:?}");
@@ -169,7 +169,7 @@ fn shown_and_left(scene: &Scene, cluster: &Cluster, local: &[String]) {
     broken().succeeds();
     comes_about("the end of all jobs", || cluster.is_idle());
     let again = broken().fails(5).says("3 tasks failed and were submitted again");
-    assert_eq!(again.stderr().matches("left nothing in").count(), 3, "{again}");
+    assert_eq!(again.stderr().matches("printed nothing into").count(), 3, "{again}");
     comes_about("the end of all jobs", || cluster.is_idle());
 }
 
@@ -287,23 +287,13 @@ fn a_node_of_another_kind_does_not_take_the_tasks_of_others() {
     let other = crate::workers::TX2.replace("1.10.0", "1.9.0");
     let scene = scene.file(
         "worker.sh",
-        format!("case \"$SLURMD_NODENAME $*\" in *board3*--about*) echo '{other}'; exit;; esac\n{worker}"),
+        format!(
+            "case \"$SLURMD_NODENAME $*\" in *board3*--about*) echo '{other}'; exit;;\n\
+             board*--about*) if [ -e all ]; then echo '{other}'; exit; fi;; esac\n{worker}"
+        ),
     );
     let Some(cluster) = Cluster::start(&scene) else { return };
-    let waiting = cluster.spawn(&scene, "--config-file config.ini --slurm --set slurm.chunks=8");
-    let waits = || cluster.slurm("squeue", &["-h", "-r", "-t", "PD", "-o", "%i %r"]);
-    comes_about("a task that waits for another node", || waits().contains("BeginTime"));
-    // Slurm lets a requeued job wait for two minutes.
-    let moved = || -> Vec<String> {
-        let listed = waits();
-        let lines = listed.lines().filter_map(|line| line.strip_suffix(" BeginTime"));
-        lines.map(|job| format!("jobid={job}")).collect()
-    };
-    comes_about("the end", || {
-        moved().iter().for_each(|job| drop(cluster.slurm("scontrol", &["update", job, "starttime=now+1"])));
-        cluster.is_idle()
-    });
-    let output = waiting.wait_with_output().unwrap();
+    let output = moving_at_once(&cluster, &scene, "--config-file config.ini --slurm --set slurm.chunks=8");
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{words}");
     assert!(words.contains("gets no more tasks") && words.contains("another kind of machine"), "{words}");
@@ -316,6 +306,31 @@ fn a_node_of_another_kind_does_not_take_the_tasks_of_others() {
     // Each of three nodes takes a task before it is known to be of another kind.
     let left: usize = (0..8).map(|task| note(task)["left"].as_array().map_or(0, Vec::len)).sum();
     assert!((1..=4).contains(&left), "{left} tasks were moved");
+    // Where all nodes are of another kind, nothing is measured, and the tasks end.
+    fs::write(scene.path("all"), "").unwrap();
+    let before = measured(&scene);
+    let output = moving_at_once(&cluster, &scene, "--config-file config.ini --slurm --set profile.bs=[5]");
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && words.contains("it goes to no other node"), "{words}");
+    assert!(words.contains("6 configurations have no result"), "{words}");
+    assert_eq!((measured(&scene), identities(&scene.path("profiling_csvs/tx2/imagenet"))), (before, (48, 48)));
+}
+
+/// Runs the program while tasks move to other nodes: Slurm lets a requeued job wait for two minutes, which are cut short.
+fn moving_at_once(cluster: &Cluster, scene: &Scene, arguments: &str) -> std::process::Output {
+    let waiting = cluster.spawn(scene, arguments);
+    let waits = || cluster.slurm("squeue", &["-h", "-r", "-t", "PD", "-o", "%i %r"]);
+    comes_about("a task that waits for another node", || waits().contains("BeginTime"));
+    let moved = || -> Vec<String> {
+        let listed = waits();
+        let lines = listed.lines().filter_map(|line| line.strip_suffix(" BeginTime"));
+        lines.map(|job| format!("jobid={job}")).collect()
+    };
+    comes_about("the end", || {
+        moved().iter().for_each(|job| drop(cluster.slurm("scontrol", &["update", job, "starttime=now+1"])));
+        cluster.is_idle()
+    });
+    waiting.wait_with_output().unwrap()
 }
 
 /// Sections of other crates: each point of a job, each setting of a detector, each search.
@@ -330,7 +345,7 @@ fn sensitivity_detection_and_searches_are_divided_as_well() {
     std::os::unix::fs::symlink(ranks, scene.path("ranks")).unwrap();
     let Some(cluster) = Cluster::start(&scene) else { return };
     let all = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
-    all.prints("2 points in sensitivity").prints("8 settings in detection").says("3 configurations in 3 tasks");
+    all.prints("2 points in sensitivity").prints("8 settings in detection").says("3 searches in 3 tasks");
     let profile: serde_json::Value = serde_json::from_str(&scene.read("sensitivity/profile.json")).unwrap();
     assert!(profile["provenance"]["complete"] == true && profile["points"].as_array().unwrap().len() == 2, "{profile}");
     // The most CPUs at first, on its own; then the other end.
@@ -388,6 +403,21 @@ fn a_configuration_that_leaves_nothing_to_slurm_is_refused() {
     let scene = Scene::new().file("config.ini", "[sensitivity]\ncommand = touch ran\nnnodes = 2\n");
     scene.run("--config-file config.ini --slurm").fails(3).says("nnodes and --slurm at once");
     assert!(!scene.path("ran").exists());
+}
+
+#[test]
+fn a_script_is_shown_without_running_what_comes_before_it() {
+    let scene = Scene::new().file(
+        "config.ini",
+        "[create_network_dataset]\nnetworks = squeezenet\npruning_perc = [0, 50]\n[profile]\ndevice = simulated\ndataset = imagenet\n\
+         network = squeezenet\nbs = [1, 2]\n[slurm]\ntasks = 2\n",
+    );
+    let shown = scene.run("--config-file config.ini --slurm --print-script").succeeds();
+    shown
+        .prints("--array=0-1%2")
+        .prints("slurm-task")
+        .prints("[profile] 4 configurations in 2 tasks; nothing was submitted");
+    assert_eq!(fs::read_dir(scene.folder()).unwrap().count(), 1, "config.ini alone");
 }
 
 /// The words of Slurm's own commands, recorded from 22.05, without a cluster.

@@ -6,9 +6,8 @@ use super::trainer::Trainer;
 use super::{Became, Detection, Machine, REPORT, SETTINGS, Setting, Tried};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::counted;
 use perf4sight_machine::{check_kind, claim};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Section, Summary, check_keeps_results};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Section, Summary, check_keeps_results};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,7 +29,11 @@ impl Divisible for Detection {
         self.outline(foreseen, context)
     }
 
-    fn items(&self, _: &mut Context) -> Result<Vec<Item>> {
+    fn noun(&self) -> Noun {
+        Noun { one: "setting", several: "settings" }
+    }
+
+    fn items(&self, _: &Foreseen, _: &mut Context) -> Result<Vec<Item>> {
         self.check_divisible()?;
         let asked = self.with_whole_path();
         let rows = store::read(&self.out)?;
@@ -85,7 +88,7 @@ impl Divisible for Detection {
         let machine = Machine { circumstances: row.circumstances.clone(), processors_left: row.processors_left };
         let tried = asked.tried(&store.rows);
         tried.iter().for_each(|one| one.warn(context));
-        let headline = format!("{} in {}", counted(tried.len() as u64, "setting"), self.out.display());
+        let headline = format!("{} in {}", self.noun().counted(tried.len()), self.out.display());
         asked.summary(&tried, &machine, headline, context)
     }
 }

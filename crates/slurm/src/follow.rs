@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use super::queue::Queued;
-use super::run_folder::{Note, OUTPUT, Run, State};
+use super::run_folder::{Note, Run, State};
 use super::settings::Settings;
 use super::standing::{Live, Standing, time_left};
 use perf4sight_base::error::Result;
@@ -208,7 +208,6 @@ pub(crate) fn failures(standings: &[&Standing<'_>], jobs: &Jobs, cluster: Cluste
 
 fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Option<String>) -> Option<String> {
     let slurm = || fate().map_or(String::new(), |fate| format!(" (Slurm: {fate})"));
-    let items = run.tasks[task].items.len();
     Some(match note {
         None => never_began(run, task, fate()),
         Some(Note { state: State::Finished, .. }) => return None,
@@ -216,31 +215,34 @@ fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Optio
             format!("task {task} ended before it got another node than {node}: {words}")
         }
         Some(Note { state: State::Running, node, .. }) => {
-            format!(
-                "task {task} was killed on {node}{}: what it had measured of its {items} configurations is kept",
-                slurm()
-            )
+            format!("task {task} was killed on {node}{}: the part of its work that it had done is kept", slurm())
         }
         Some(Note { state: State::Stopped, node, .. }) => {
-            format!("task {task} was ended on {node}{} before its {items} configurations were measured", slurm())
+            format!("task {task} was ended on {node}{} before its work was done", slurm())
         }
         Some(Note { state: State::Failed, node, words, .. }) => format!("task {task} failed on {node}: {words}"),
     })
 }
 
-/// What is known of a task that wrote nothing about itself.
+/// What is known of a task that wrote nothing about itself. A node that printed into the folder of the run sees it.
 fn never_began(run: &Run, task: usize, fate: Option<String>) -> String {
-    let output = run.folder.join(OUTPUT);
-    let output = output.display();
-    match fate {
-        Some(fate) if fate.starts_with("CANCELLED") => format!("task {task} was cancelled before it began"),
-        Some(fate) if !fate.ends_with("exit code 0:0") => {
-            format!("task {task} ended before perf4sight began (Slurm: {fate}); what its node printed is in {output}")
+    let slurm = fate.as_ref().map_or(String::new(), |fate| format!(" (Slurm: {fate})"));
+    let printed = run.printed(task);
+    let full = run.is_disk_full();
+    match (fate, printed) {
+        (Some(fate), _) if fate.starts_with("CANCELLED") => format!("task {task} was cancelled before it began"),
+        (_, Some((file, line))) if !line.is_empty() => {
+            format!("task {task} ended before its work began{slurm}: \"{line}\", the last line of {}", file.display())
         }
-        _ => format!(
-            "task {task} left nothing in {}: {UNSHARED}, or see what its node printed in {output}",
-            run.folder.display()
-        ),
+        _ if full => format!("task {task} left nothing{slurm}: the disk of {} is full", run.folder.display()),
+        (_, Some((file, _))) => {
+            format!("task {task} ended before its work began{slurm}, and printed nothing into {}", file.display())
+        }
+        (fate, None) => {
+            let failed = fate.is_some_and(|fate| !fate.ends_with("exit code 0:0"));
+            let or = if failed { "Slurm could not start it there, or " } else { "" };
+            format!("task {task} left nothing in {}{slurm}: {or}{UNSHARED}", run.folder.display())
+        }
     }
 }
 
@@ -266,8 +268,7 @@ mod tests {
         assert_eq!(words(State::Finished), None);
         let killed = words(State::Running).unwrap_or_default();
         assert!(
-            killed.contains("killed on board2 (Slurm: FAILED on board2, exit code 0:9)")
-                && killed.contains("2 configurations"),
+            killed.contains("killed on board2 (Slurm: FAILED on board2, exit code 0:9)") && killed.contains("is kept"),
             "{killed}"
         );
         assert_eq!(words(State::Failed).as_deref(), Some("task 0 failed on board2: no GPU"));

@@ -21,5 +21,5 @@ pub mod task;
 
 pub use division::divide;
 pub use settings::{Settings, TABLE};
-pub use submission::{Done, OfConfig, run};
+pub use submission::{Done, OfConfig, run, show};
 pub use task::merge;

@@ -4,10 +4,12 @@
 //! the folder `task-7`, and whoever merges it, under a lock, writes `task-7.merged`. So the folder is safe on NFS, where
 //! two writers of one file are not.
 
+use nix::sys::statvfs::statvfs;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, checksum, input_file};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -194,6 +196,19 @@ impl Run {
         atomic_write::save(&self.note_file(task), json(note)?)
     }
 
+    /// The file of what a task printed, and the last line of it; none where its node made no such file.
+    pub fn printed(&self, task: usize) -> Option<(PathBuf, String)> {
+        let files = fs::read_dir(self.folder.join(OUTPUT)).ok()?.flatten();
+        let file = files.map(|entry| entry.path()).find(|file| task_of(file) == Some(task))?;
+        let line = last_line(&file).unwrap_or_default();
+        Some((file, line))
+    }
+
+    /// Whether nothing more can be written into the folder.
+    pub fn is_disk_full(&self) -> bool {
+        statvfs(&self.folder).is_ok_and(|disk| disk.blocks_available() == 0)
+    }
+
     /// Whether the results of a task are among the others.
     pub fn is_merged(&self, task: usize) -> bool {
         self.results(task).with_extension(MERGED).exists()
@@ -236,6 +251,23 @@ impl Run {
     fn note_file(&self, task: usize) -> PathBuf {
         self.folder.join(format!("task-{task}.json"))
     }
+}
+
+/// The task that printed into a file, whose name is the first task of its array and the index in it, such as 5+2.
+fn task_of(file: &Path) -> Option<usize> {
+    let (first, index) = file.file_name()?.to_str()?.split_once('+')?;
+    first.parse::<usize>().ok()?.checked_add(index.parse().ok()?)
+}
+
+/// The last line of a file with something in it, of the last thousand bytes.
+fn last_line(file: &Path) -> std::io::Result<String> {
+    let mut file = fs::File::open(file)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(1000)))?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end)?;
+    let text = String::from_utf8_lossy(&end);
+    Ok(text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
 }
 
 fn json(value: &impl Serialize) -> Result<String> {

@@ -58,8 +58,6 @@ pub struct Settings {
     pub prologue: Vec<String>,
     /// Whether to leave the array running instead of waiting for it.
     pub detach: bool,
-    /// Whether only to print what would be submitted.
-    pub print_script: bool,
 }
 
 impl Settings {
@@ -79,7 +77,6 @@ impl Settings {
             extra: extra(values)?,
             prologue: lines(values)?,
             detach: false,
-            print_script: false,
         };
         match settings.exclusive || settings.licence.is_some() {
             true => Ok(settings),

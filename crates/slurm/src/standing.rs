@@ -24,7 +24,7 @@ pub(crate) struct Standing<'a> {
     pub run: &'a Run,
     /// Its tasks in the queue.
     pub live: BTreeMap<usize, Live>,
-    /// Its job that merges, where it is in the queue.
+    /// Its job that merges, where it waits.
     pub merge: Option<u64>,
     notes: Vec<Option<Note>>,
 }
@@ -44,7 +44,8 @@ impl<'a> Standing<'a> {
                     let waits = queued.pending.then(|| queued.reason.clone());
                     live.insert(first + index, Live { job: queued.job, index, waits });
                 }
-                _ => merge = Some(queued.job),
+                // One that runs ends by itself.
+                _ => merge = queued.pending.then_some(queued.job),
             }
         }
         Standing { run, live, merge, notes }

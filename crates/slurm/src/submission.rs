@@ -11,7 +11,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::units::counted;
-use perf4sight_verb::{Context, Divisible, Item, Summary};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Summary};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,17 +36,22 @@ pub enum Done {
     Left(Summary),
 }
 
-/// A section, and where it is submitted.
-pub(crate) struct Submission<'a> {
-    pub section: &'a dyn Divisible,
+/// A section, and how it becomes runs.
+struct Request<'a> {
+    section: &'a dyn Divisible,
     /// Its name.
-    pub name: &'a str,
-    pub settings: &'a Settings,
-    pub cluster: Cluster,
+    name: &'a str,
+    settings: &'a Settings,
     /// The folder of its runs.
-    pub runs: PathBuf,
+    runs: PathBuf,
+}
+
+/// A section that is submitted.
+struct Submission<'a> {
+    request: Request<'a>,
+    cluster: Cluster,
     /// The section of a configuration file, for runs of earlier configurations.
-    pub of_config: &'a OfConfig<'a>,
+    of_config: &'a OfConfig<'a>,
 }
 
 /// Calls with the section of this name of a configuration file.
@@ -63,11 +68,7 @@ pub fn run(
     of_config: &OfConfig<'_>,
     context: &mut Context,
 ) -> Result<Done> {
-    let runs = runs(section)?;
-    let submission = Submission { section, name, settings, cluster: Cluster, runs, of_config };
-    if settings.print_script {
-        return submission.show(context);
-    }
+    let submission = Submission { request: Request::new(section, name, settings)?, cluster: Cluster, of_config };
     let (mut tried, mut outputs) = (BTreeSet::new(), Vec::new());
     loop {
         let (active, failed) = submission.submit_missing(context)?;
@@ -83,7 +84,7 @@ pub fn run(
         failures.iter().for_each(|failure| context.warn(failure));
         tried.extend(active.iter().flat_map(Run::items).map(str::to_owned));
         outputs.extend(active.iter().map(|run| run.folder.join(OUTPUT).display().to_string()));
-        let missing = section.items(context)?;
+        let missing = section.items(&Foreseen::default(), context)?;
         // What was tried in vain is left to the next command.
         if !section.is_in_rounds() || missing.iter().all(|item| tried.contains(&item.name)) {
             return conclude(section, missing.len(), &outputs, context).map(Done::Complete);
@@ -91,23 +92,30 @@ pub fn run(
     }
 }
 
+/// Prints what [`run`] would submit; earlier sections may still have to write what this one reads.
+///
+/// # Errors
+/// Earlier results that cannot be read, words that no script can hold.
+pub fn show(
+    section: &dyn Divisible,
+    name: &str,
+    settings: &Settings,
+    foreseen: &Foreseen,
+    context: &mut Context,
+) -> Result<()> {
+    Request::new(section, name, settings)?.show(foreseen, context)
+}
+
 /// The summary, with what is missing.
 fn conclude(section: &dyn Divisible, missing: usize, outputs: &[String], context: &mut Context) -> Result<Summary> {
     let mut summary = section.conclude(context)?;
     if missing > 0 {
         let have = if missing == 1 { "has" } else { "have" };
-        let error = Error::device(format!("{} {have} no result", counted(missing as u64, "configuration")))
+        let error = Error::device(format!("{} {have} no result", section.noun().counted(missing)))
             .help(format!("the same command submits them again; the output of the tasks is in {}", outputs.join(", ")));
         summary.failure = summary.failure.or(Some(error));
     }
     Ok(summary)
-}
-
-/// The folder of the runs of a section.
-fn runs(section: &dyn Divisible) -> Result<PathBuf> {
-    let results = section.results();
-    let whole = std::path::absolute(results).map_err(|cause| Error::io(results, "find this folder", &cause))?;
-    Ok(whole.join(RUNS))
 }
 
 fn cancelled(tasks: usize) -> Summary {
@@ -118,76 +126,11 @@ fn cancelled(tasks: usize) -> Summary {
     Summary { headline, ..Summary::default() }
 }
 
-impl Submission<'_> {
-    /// Submits what is neither done nor under way, and returns the runs that are under way, and what failed since somebody
-    /// waited for it.
-    fn submit_missing(&self, context: &mut Context) -> Result<(Vec<Run>, Vec<String>)> {
-        let runs = &self.runs;
-        fs::create_dir_all(runs).map_err(|cause| Error::io(runs, "make this folder", &cause))?;
-        let _lock = lock(runs)?;
-        let queue = self.cluster.queue()?;
-        let (mut claimed, mut failed) = (BTreeSet::new(), Vec::new());
-        for run in Run::open(runs)? {
-            let standing = Standing::of(&run, &queue);
-            if standing.live.is_empty() && !run.is_cancelled() {
-                failed.extend(follow::failures(&[&standing], &BTreeMap::new(), self.cluster));
-            }
-            self.settle(&standing, context)?;
-            claimed.extend(standing.claimed().map(str::to_owned));
-        }
-        let items: Vec<Item> =
-            self.section.items(context)?.into_iter().filter(|item| !claimed.contains(&item.name)).collect();
-        if !items.is_empty() {
-            self.submit(&items, context)?;
-        }
-        Ok((Run::open(runs)?, failed))
-    }
-
-    fn submit(&self, items: &[Item], context: &mut Context) -> Result<()> {
-        let run = self.plan(items)?;
-        let place = self.place(context)?;
-        run.save(
-            &context.config,
-            &[("task.sh", task_script(&run, &place)?), ("merge.sh", merge_script(&run, &place)?)],
-        )?;
-        let mut jobs = Vec::new();
-        for array in Array::cut(run.tasks.len(), self.cluster.array_size()?) {
-            let submitted = array_arguments(&run, &place, array, jobs.last().copied())
-                .and_then(|words| self.cluster.submit(&words));
-            match submitted.or_else(|error| self.submitted_all_the_same(&run, array, error)) {
-                Ok(job) => jobs.push(job),
-                // The controller does not answer, and may have the job: the next command looks for it.
-                Err(error) if self.cluster.queue().is_err() => return Err(error),
-                Err(error) => {
-                    // All or nothing: the same command submits everything again.
-                    let cancelled = self.cluster.cancel(&jobs);
-                    run.close()?;
-                    return Err(cancelled.err().unwrap_or(error));
-                }
-            }
-        }
-        let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
-        context.console.note(format_args!(
-            "submitted {} in {} as job {}, at most {} at once; the folder of the run is {}",
-            counted(items.len() as u64, "configuration"),
-            counted(run.tasks.len() as u64, "task"),
-            numbers.join(", "),
-            self.settings.tasks,
-            run.folder.display()
-        ));
-        if let Err(error) = merge_arguments(&run, &place, &jobs).and_then(|words| self.cluster.submit(&words)) {
-            context.warn(format!(
-                "no job will merge the results, so the same command has to when the tasks have ended: {error}"
-            ));
-        }
-        Ok(())
-    }
-
-    /// The array that Slurm took although its answer was lost.
-    fn submitted_all_the_same(&self, run: &Run, array: Array, error: Error) -> Result<u64> {
-        let name = format!("{}{}", run.name, array.first);
-        let queue = self.cluster.queue().unwrap_or_default();
-        queue.iter().find(|queued| queued.name == name).map(|queued| queued.job).ok_or(error)
+impl<'a> Request<'a> {
+    fn new(section: &'a dyn Divisible, name: &'a str, settings: &'a Settings) -> Result<Self> {
+        let results = section.results();
+        let whole = std::path::absolute(results).map_err(|cause| Error::io(results, "find this folder", &cause))?;
+        Ok(Request { section, name, settings, runs: whole.join(RUNS) })
     }
 
     /// The run of these items.
@@ -213,26 +156,103 @@ impl Submission<'_> {
     }
 
     /// Prints what would be submitted.
-    fn show(&self, context: &mut Context) -> Result<Done> {
-        let items = self.section.items(context)?;
+    fn show(&self, foreseen: &Foreseen, context: &mut Context) -> Result<()> {
+        let items = self.section.items(foreseen, context)?;
         let (run, place) = (self.plan(&items)?, self.place(context)?);
         let words = array_arguments(&run, &place, Array { first: 0, count: run.tasks.len().max(1) }, None)?;
         let quoted =
             shlex::try_join(words.iter().map(String::as_str)).map_err(|cause| Error::usage(cause.to_string()))?;
-        context.console.line(format_args!("sbatch {quoted}\n\n{}", task_script(&run, &place)?));
-        let headline = format!(
-            "{} in {}; nothing was submitted",
-            counted(items.len() as u64, "configuration"),
+        context.console.line(format_args!(
+            "sbatch {quoted}\n\n{}\n[{}] {} in {}; nothing was submitted",
+            task_script(&run, &place)?,
+            self.name,
+            self.section.noun().counted(items.len()),
             counted(run.tasks.len() as u64, "task")
-        );
-        Ok(Done::Left(Summary { headline, ..Summary::default() }))
+        ));
+        Ok(())
+    }
+}
+
+impl Submission<'_> {
+    /// Submits what is neither done nor under way, and returns the runs that are under way, and what failed since somebody
+    /// waited for it.
+    fn submit_missing(&self, context: &mut Context) -> Result<(Vec<Run>, Vec<String>)> {
+        let runs = &self.request.runs;
+        fs::create_dir_all(runs).map_err(|cause| Error::io(runs, "make this folder", &cause))?;
+        let _lock = lock(runs)?;
+        let queue = self.cluster.queue()?;
+        let (mut claimed, mut failed) = (BTreeSet::new(), Vec::new());
+        for run in Run::open(runs)? {
+            let standing = Standing::of(&run, &queue);
+            if standing.live.is_empty() && !run.is_cancelled() {
+                failed.extend(follow::failures(&[&standing], &BTreeMap::new(), self.cluster));
+            }
+            self.settle(&standing, context)?;
+            claimed.extend(standing.claimed().map(str::to_owned));
+        }
+        self.request.section.prepare()?;
+        let mut items = self.request.section.items(&Foreseen::default(), context)?;
+        items.retain(|item| !claimed.contains(&item.name));
+        if !items.is_empty() {
+            self.submit(&items, context)?;
+        }
+        Ok((Run::open(runs)?, failed))
+    }
+
+    fn submit(&self, items: &[Item], context: &mut Context) -> Result<()> {
+        let run = self.request.plan(items)?;
+        let place = self.request.place(context)?;
+        run.save(
+            &context.config,
+            &[("task.sh", task_script(&run, &place)?), ("merge.sh", merge_script(&run, &place)?)],
+        )?;
+        let mut jobs = Vec::new();
+        for array in Array::cut(run.tasks.len(), self.cluster.array_size()?) {
+            let submitted = array_arguments(&run, &place, array, jobs.last().copied())
+                .and_then(|words| self.cluster.submit(&words));
+            match submitted.or_else(|error| self.submitted_all_the_same(&run, array, error)) {
+                Ok(job) => jobs.push(job),
+                // The controller does not answer, and may have the job: the next command looks for it.
+                Err(error) if self.cluster.queue().is_err() => return Err(error),
+                Err(error) => {
+                    // All or nothing: the same command submits everything again.
+                    let cancelled = self.cluster.cancel(&jobs);
+                    run.close()?;
+                    return Err(cancelled.err().unwrap_or(error));
+                }
+            }
+        }
+        let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
+        context.console.note(format_args!(
+            "submitted {} in {} as job {}, at most {} at once; the folder of the run is {}",
+            self.request.section.noun().counted(items.len()),
+            counted(run.tasks.len() as u64, "task"),
+            numbers.join(", "),
+            self.request.settings.tasks,
+            run.folder.display()
+        ));
+        if let Err(error) = merge_arguments(&run, &place, &jobs).and_then(|words| self.cluster.submit(&words)) {
+            context.warn(format!(
+                "no job will merge the results, so the same command has to when the tasks have ended: {error}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The array that Slurm took although its answer was lost.
+    fn submitted_all_the_same(&self, run: &Run, array: Array, error: Error) -> Result<u64> {
+        let name = format!("{}{}", run.name, array.first);
+        let queue = self.cluster.queue().unwrap_or_default();
+        queue.iter().find(|queued| queued.name == name).map(|queued| queued.job).ok_or(error)
     }
 
     /// Where the runs stand, for whoever does not wait.
     fn leave(&self, active: &[Run], failed: usize, context: &Context) -> Result<Summary> {
         let queue = self.cluster.queue()?;
-        let words: Vec<String> =
-            active.iter().map(|run| follow::words(&Standing::of(run, &queue), self.settings, context)).collect();
+        let words: Vec<String> = active
+            .iter()
+            .map(|run| follow::words(&Standing::of(run, &queue), self.request.settings, context))
+            .collect();
         let headline = format!("{}; the same command shows where it stands, and merges what is done", words.join("; "));
         let failure = (failed > 0).then(|| {
             Error::device(format!(
@@ -252,7 +272,7 @@ impl Submission<'_> {
             return Ok(());
         }
         let queue = self.cluster.queue().unwrap_or_default();
-        let _lock = lock(&self.runs)?;
+        let _lock = lock(&self.request.runs)?;
         for run in active {
             self.settle(&Standing::of(run, &queue), context)?;
         }
@@ -271,7 +291,7 @@ impl Submission<'_> {
                     return Ok(());
                 }
             }
-            _ => merge_ended(self.section, standing, context)?,
+            _ => merge_ended(self.request.section, standing, context)?,
         }
         if standing.live.is_empty() {
             run.close()?;

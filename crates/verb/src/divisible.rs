@@ -1,6 +1,6 @@
 //! A section whose work consists of items that several machines can share, each machine writing into a folder of its own.
 
-use super::{Context, Foreseen, Outline, Summary};
+use super::{Context, Foreseen, Noun, Outline, Summary};
 use perf4sight_base::error::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,18 +55,29 @@ pub trait Divisible {
     /// The folder of the results, in which the folder of a run is made.
     fn results(&self) -> &Path;
 
+    /// What an item is.
+    fn noun(&self) -> Noun;
+
     /// As [`Section::outline`](crate::Section::outline), where other machines do the work: no device is opened here.
     ///
     /// # Errors
     /// Failures that are certain before anything runs.
     fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline>;
 
+    /// Writes what the machines read, where it is not there yet.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The items that have no result yet, in the order in which a single machine would do them. Where results decide what
-    /// else has to be done, those that are known now.
+    /// else has to be done, those that are known now. What earlier sections and [`Self::prepare`] will write is foreseen.
     ///
     /// # Errors
     /// Earlier results that cannot be read, settings that are certain to fail.
-    fn items(&self, context: &mut Context) -> Result<Vec<Item>>;
+    fn items(&self, foreseen: &Foreseen, context: &mut Context) -> Result<Vec<Item>>;
 
     /// Whether results decide what else has to be done, so that more items come when these are done.
     fn is_in_rounds(&self) -> bool {

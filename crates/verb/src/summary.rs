@@ -32,6 +32,13 @@ pub struct Noun {
     pub several: &'static str,
 }
 
+impl Noun {
+    /// "1 network", "3 networks".
+    pub fn counted(self, count: usize) -> String {
+        format!("{count} {}", if count == 1 { self.one } else { self.several })
+    }
+}
+
 /// One cell of the closing table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {

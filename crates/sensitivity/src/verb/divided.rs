@@ -19,7 +19,9 @@ use perf4sight_base::{atomic_write, input_file};
 use perf4sight_limit::{Limiter, Survey};
 use perf4sight_machine::description::Description;
 use perf4sight_machine::{Setting, Watch, check_kind};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, KeyedPath, Outline, Part, Summary, check_keeps_results};
+use perf4sight_verb::{
+    Context, Divisible, Foreseen, Item, KeyedPath, Noun, Outline, Part, Summary, check_keeps_results,
+};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -69,7 +71,11 @@ impl Divisible for Sensitivity {
         })
     }
 
-    fn items(&self, context: &mut Context) -> Result<Vec<Item>> {
+    fn noun(&self) -> Noun {
+        Noun { one: "point", several: "points" }
+    }
+
+    fn items(&self, _: &Foreseen, context: &mut Context) -> Result<Vec<Item>> {
         self.check_divisible()?;
         let item = |name: String, time: Duration| Item { group: name.clone(), name, time: RUNS * time };
         let Some(around) = self.seen()? else {
@@ -116,7 +122,7 @@ impl Divisible for Sensitivity {
             }
             campaign.keep(point, &progress)?;
         }
-        Ok(Summary { headline: counted(campaign.measured as u64, "point"), ..Summary::default() })
+        Ok(Summary { headline: self.noun().counted(campaign.measured), ..Summary::default() })
     }
 
     fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {

@@ -116,6 +116,11 @@ impl Counts {
         all
     }
 
+    /// The rows of other machines are those of this run.
+    pub(super) fn of_all_machines(self) -> Self {
+        Counts { earlier: 0, ..self }
+    }
+
     pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
         let (table, failures) = (self.table(), self.failures.table(self.is_spent()));
         let Spent { seconds, measuring, waiting } = self.spent();

@@ -15,7 +15,7 @@ use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_machine::{Setting, check_kind, claim, differences};
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,6 +33,10 @@ impl Divisible for Profile {
         &self.places.log_dir
     }
 
+    fn noun(&self) -> Noun {
+        Noun { one: "configuration", several: "configurations" }
+    }
+
     fn outline_elsewhere(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
         self.check_divisible()?;
         let tests = self.tests(foreseen)?;
@@ -48,12 +52,15 @@ impl Divisible for Profile {
         Ok(outline)
     }
 
-    fn items(&self, _: &mut Context) -> Result<Vec<Item>> {
+    fn prepare(&self) -> Result<()> {
+        self.write_calibration_networks()
+    }
+
+    fn items(&self, foreseen: &Foreseen, _: &mut Context) -> Result<Vec<Item>> {
         self.check_divisible()?;
-        let present = Foreseen::default();
-        let tests = self.tests(&present)?;
-        self.write_calibration_networks()?;
-        let planned = self.planned(&tests, &present);
+        let tests = self.tests(foreseen)?;
+        let foreseen = &self.foresee_calibration_networks(foreseen, &mut Outline::default());
+        let planned = self.planned(&tests, foreseen);
         let (seconds, factor) = (estimate::each(planned.iter(), &self.device), self.pace(&planned)?);
         let ahead = self.ahead(&planned)?;
         let mut items: Vec<Item> = Vec::new();
@@ -124,7 +131,7 @@ impl Divisible for Profile {
         files.push(("rows", log_dir.clone()));
         let run = MeasurementRun { devices: &[], planned: &planned, till_first_fail: self.till_first_fail };
         let counts = run.run(&mut self.repetitions(&planned), Some(log), context)?;
-        Ok(counts.of_networks(tests.into_iter().map(|network| network.network)).summary(files))
+        Ok(counts.of_all_machines().of_networks(tests.into_iter().map(|network| network.network)).summary(files))
     }
 }
 

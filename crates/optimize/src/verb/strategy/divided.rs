@@ -5,8 +5,7 @@ use super::{SEARCHES, Strategy};
 use crate::passes::searched_graph;
 use crate::search::{Checkpoint, Fused, Search, Searches, UnitGraph, identity};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,7 +27,11 @@ impl Divisible for Strategy {
         self.outline()
     }
 
-    fn items(&self, _: &mut Context) -> Result<Vec<Item>> {
+    fn noun(&self) -> Noun {
+        Noun { one: "search", several: "searches" }
+    }
+
+    fn items(&self, _: &Foreseen, _: &mut Context) -> Result<Vec<Item>> {
         let Some(graph) = self.graph()? else { return Ok(Vec::new()) };
         let first = Fused::new(&graph, self.wanted.simulate);
         let mut items = Vec::new();
@@ -60,8 +63,7 @@ impl Divisible for Strategy {
         copy(&searches, &self.out, part.folder)?;
         let cancel = context.cancel.clone();
         own.run(&searches, &first, &|_| !cancel.load(Ordering::Relaxed))?;
-        let done = searches.len() as u64;
-        Ok(Summary { headline: format!("{done} of {}", counted(done, "seed")), ..Summary::default() })
+        Ok(Summary { headline: self.noun().counted(searches.len()), ..Summary::default() })
     }
 
     fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::search::{Optimizer, Search, Searches};
 use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_report::{Console, Mode, Settings};
-use perf4sight_verb::{Divisible, Part};
+use perf4sight_verb::{Divisible, Foreseen, Part};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -99,7 +99,14 @@ fn divided_searches_give_the_files_of_one_machine() {
     };
     let [one, divided] = [of("one"), of("divided")];
     one.run(&mut context()).unwrap();
-    let names = || divided.items(&mut context()).unwrap().into_iter().map(|item| item.name).collect::<Vec<_>>();
+    let names = || {
+        divided
+            .items(&Foreseen::default(), &mut context())
+            .unwrap()
+            .into_iter()
+            .map(|item| item.name)
+            .collect::<Vec<_>>()
+    };
     assert!(names().iter().zip([3, 4]).all(|(name, seed)| name.starts_with(&format!("mcmc seed {seed} of "))));
     let summary = divided.conclude(&mut context()).unwrap();
     assert!(summary.json["nothing_for"].to_string().contains("interrupted after 0 moves"), "{}", summary.json);
