@@ -405,6 +405,39 @@ fn a_configuration_that_leaves_nothing_to_slurm_is_refused() {
     assert!(!scene.path("ran").exists());
 }
 
+/// As `pip install perf4sight` brings `perf4sight.torch_worker`: a wheel whose module is the worker, in the environment that submits.
+#[test]
+fn a_worker_that_pip_installed_is_found_on_nodes() {
+    let about = crate::workers::TX2;
+    let module = format!(
+        "import sys\nprint({about:?} if '--about' in sys.argv else input() and {:?})\n",
+        crate::workers::MEASURED
+    );
+    let config = "[profile]\ndevice= tx2\nworker= python3 -m board_worker\ndataset= imagenet\nlocal_model_loc= nets\nnetwork= resnet18\n\
+                  bs= [1]\n[slurm]\ntasks= 3\n";
+    let scene = networks(Scene::new())
+        .file("config.ini", config)
+        .file("wheel/board_worker.py", module)
+        .file("wheel/board_worker-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: board_worker\nVersion: 1\n")
+        .file(
+            "wheel/board_worker-1.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        .file("wheel/board_worker-1.dist-info/RECORD", "");
+    let Some(cluster) = Cluster::start(&scene) else { return };
+    let python = |arguments: &str| {
+        let output =
+            Command::new("python3").args(arguments.split(' ')).current_dir(scene.path("wheel")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    python("-m zipfile -c board_worker-1-py3-none-any.whl board_worker.py board_worker-1.dist-info");
+    python("-m pip install --quiet --no-index --target ../site board_worker-1-py3-none-any.whl");
+    let mut command = cluster.command(&scene, "--config-file config.ini --slurm");
+    let output = command.env("PYTHONPATH", scene.path("site").canonicalize().unwrap()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(identities(&scene.path("profiling_csvs/tx2/imagenet")), (6, 6));
+}
+
 #[test]
 fn a_script_is_shown_without_running_what_comes_before_it() {
     let scene = Scene::new().file(
