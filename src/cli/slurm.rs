@@ -33,7 +33,7 @@ pub(super) fn task() -> Command {
     let argument = |name: &'static str| Arg::new(name).required(true);
     hidden(TASK, "Measure the configurations of one task")
         .arg(argument("task").value_parser(value_parser!(usize)))
-        .args([argument("node"), argument("job")])
+        .args([argument("node"), argument("job"), argument("name")])
 }
 
 /// What runs after an array.
@@ -58,7 +58,7 @@ pub(super) fn run(name: &str, typed: &ArgMatches, context: &mut Context) -> Opti
 fn task_options(typed: &ArgMatches) -> Result<TaskOptions<'_>> {
     let word = |name: &str| typed.get_one::<String>(name).map(String::as_str).ok_or_else(|| missing(name));
     let task = typed.get_one("task").copied().ok_or_else(|| missing("task"))?;
-    Ok(TaskOptions { run: run_folder(typed)?, task, node: word("node")?, job: word("job")? })
+    Ok(TaskOptions { run: run_folder(typed)?, task, node: word("node")?, job: word("job")?, name: word("name")? })
 }
 
 fn run_folder(typed: &ArgMatches) -> Result<&PathBuf> {

@@ -18,6 +18,8 @@ pub struct TaskOptions<'a> {
     pub node: &'a str,
     /// Its job, such as 12_3.
     pub job: &'a str,
+    /// The name of the run.
+    pub name: &'a str,
 }
 
 /// Does the work of one task.
@@ -25,7 +27,7 @@ pub struct TaskOptions<'a> {
 /// # Errors
 /// A folder without the run; the error of the section.
 pub fn run_task(specs: &[&Spec], options: &TaskOptions<'_>, context: &mut Context) -> Result<Ending> {
-    let task = Task::load(options.run, options.task, options.node, options.job)?;
+    let task = Task::load(options.run, options.name, options.task, [options.node, options.job])?;
     let summary = task.perform(context, |part, context| {
         let document = Document::load(task.config())?;
         context.config = document.to_string();

@@ -187,6 +187,9 @@ impl Replayed {
             if let Some(bounds) = plain_bounds {
                 outcome.after.widen(bounds.map(|bound| bound as f64 / before.max(1) as f64));
             }
+            if let Some((_, distortion)) = &distortion {
+                outcome.after.widen(distortion.unexplained(outcome.after.time));
+            }
             Ok((text.clone(), outcome))
         };
         let what_ifs = request.what_ifs.iter().map(predicted).collect::<Result<_>>()?;

@@ -101,7 +101,7 @@ impl Progress {
         log.written.store(self.bar.elapsed().as_millis() as u64, Ordering::Relaxed);
         let left = match self.total().saturating_sub(done) {
             0 => "done".to_string(),
-            _ => format!("{} left", HumanDuration(left(self.bar.eta(), self.bar.elapsed(), self.most))),
+            _ => format!("{} left", HumanDuration(left(self.bar.elapsed(), [done, self.total()], self.most))),
         };
         let took = HumanDuration(self.bar.elapsed());
         let item = Some(self.bar.message()).filter(|item| !item.is_empty()).map(|item| format!(" ({item})"));
@@ -123,7 +123,8 @@ fn style(most: Duration) -> ProgressStyle {
     let key = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         if state.pos() > 0 {
             // A bar that cannot be drawn is no reason to stop.
-            let _ = write!(out, "{:#} left", HumanDuration(left(state.eta(), state.elapsed(), most)));
+            let of = [state.pos(), state.len().unwrap_or(0)];
+            let _ = write!(out, "{:#} left", HumanDuration(left(state.elapsed(), of, most)));
         }
     };
     ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {elapsed} {left}  {wide_msg}")
@@ -132,8 +133,11 @@ fn style(most: Duration) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-/// The time left: the expected time, limited by the maximum duration.
-fn left(expected: Duration, elapsed: Duration, most: Duration) -> Duration {
+/// The time left, limited by the maximum duration: the rest takes as long as the pieces that are done. (indicatif's own estimate goes by the
+/// latest pieces, and tells weeks where many end at once.)
+fn left(elapsed: Duration, [done, total]: [u64; 2], most: Duration) -> Duration {
+    let rest = total.saturating_sub(done) as f64 / done.max(1) as f64;
+    let expected = Duration::try_from_secs_f64(elapsed.as_secs_f64() * rest).unwrap_or(Duration::MAX);
     expected.min(most.saturating_sub(elapsed))
 }
 

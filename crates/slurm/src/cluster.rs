@@ -2,11 +2,15 @@
 
 use super::complaint::explain;
 use super::queue::{self, Queued};
-use nix::unistd::getuid;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, getuid};
 use perf4sight_base::error::{Error, Result};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 /// The default of `MaxArraySize` in Slurm.
 const ARRAY_SIZE: usize = 1001;
@@ -25,11 +29,12 @@ impl Cluster {
     /// Submits a job with these arguments of `sbatch` and returns its number.
     ///
     /// # Errors
-    /// A job that Slurm refuses, a controller that does not answer.
-    pub fn submit(self, arguments: &[String]) -> Result<u64> {
-        let printed = call("sbatch", arguments)?;
-        // "12", or "12;cluster" where there are several.
-        let number = printed.trim().split(';').next().and_then(|number| number.parse().ok());
+    /// A job that Slurm refuses, a controller that does not answer; cancelled before either, so that nobody knows whether Slurm has the job.
+    pub fn submit(self, arguments: &[String], is_cancelled: &dyn Fn() -> bool) -> Result<u64> {
+        let printed = call_until("sbatch", arguments, is_cancelled)?;
+        // "12", or "12;cluster" where there are several; the site may greet before it.
+        let number = |line: &str| line.trim().split(';').next().and_then(|number| number.parse().ok());
+        let number = printed.lines().rev().find_map(number);
         let line = printed.lines().next().unwrap_or_default().to_owned();
         number.ok_or_else(|| {
             Error::device(format!("sbatch printed {line:?}"))
@@ -113,6 +118,12 @@ impl Cluster {
         call("scontrol", &words).map(drop)
     }
 
+    /// Whether Slurm lets a task go on. One that somebody cancelled gets the same signal as one at its time limit.
+    pub fn goes_on(self, job: &str) -> bool {
+        let words = ["show".to_owned(), "job".to_owned(), "--oneliner".to_owned(), job.to_owned()];
+        call("scontrol", &words).is_ok_and(|printed| printed.split_whitespace().any(|word| word == "JobState=RUNNING"))
+    }
+
     /// Puts a task back into the queue.
     ///
     /// # Errors
@@ -124,6 +135,11 @@ impl Cluster {
 
 /// The output of a command.
 fn call(program: &str, arguments: &[String]) -> Result<String> {
+    call_until(program, arguments, &|| false)
+}
+
+/// The same, but the command is killed when this is cancelled: sbatch tries for minutes where a cluster is full.
+fn call_until(program: &str, arguments: &[String], is_cancelled: &dyn Fn() -> bool) -> Result<String> {
     let mut command = Command::new(program);
     let foreign = |name: &str| FILTERS.iter().any(|filter| name.starts_with(filter)) || REPLACED.contains(&name);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(foreign)) {
@@ -131,17 +147,41 @@ fn call(program: &str, arguments: &[String]) -> Result<String> {
     }
     // In a process group of its own, so that Ctrl-C does not end it between submitting and reporting the number.
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).process_group(0);
-    let output = command.output().map_err(|cause| match cause.kind() {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => Error::device(format!("there is no Slurm here: {program} was not found"))
             .help("start this where sbatch works, as on the login node of a cluster; boards without a scheduler are measured over ssh (hosts)"),
         _ => Error::device(format!("{program} cannot be started: {cause}")),
     })?;
+    let output = output_of(child, is_cancelled)
+        .ok_or_else(|| Error::device(format!("{program} was interrupted, or its output lost")))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(explain(program, arguments, errors.trim(), output.status)),
     }
 }
+
+/// What a command printed; none where it was cancelled before it ended.
+fn output_of(child: Child, is_cancelled: &dyn Fn() -> bool) -> Option<Output> {
+    let group = Pid::from_raw(i32::try_from(child.id()).ok()?);
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    loop {
+        match receiver.recv_timeout(BLINK) {
+            Ok(output) => return output.ok(),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) if is_cancelled() => {
+                // Fails where it has just ended.
+                let _ = killpg(group, Signal::SIGKILL);
+                return None;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// How often Ctrl-C is looked for.
+const BLINK: Duration = Duration::from_millis(50);
 
 /// The names of the partitions.
 pub(crate) fn partitions() -> Vec<String> {

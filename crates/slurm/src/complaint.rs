@@ -17,7 +17,7 @@ const SILENT: [&str; 5] = [
 const UNKNOWN: [&str; 2] = ["Could not establish a configuration source", "Unable to process configuration file"];
 
 /// What Slurm refuses, by its own words, with the remedy.
-const REFUSALS: [(&str, &str); 13] = [
+const REFUSALS: [(&str, &str); 15] = [
     ("invalid partition", "correct --partition or -p in extra of [slurm]"),
     ("invalid node name", "correct the names of nodes in extra of [slurm]; sinfo -N lists them"),
     ("invalid license", "scontrol show licenses lists the licences; correct licence in [slurm]"),
@@ -33,9 +33,14 @@ const REFUSALS: [(&str, &str); 13] = [
         "invalid feature",
         "no node has the feature that --constraint in extra of [slurm] names; sinfo -o '%N %f' lists them",
     ),
+    ("generic resource", "no node has what --gres in extra of [slurm] asks for; sinfo -o '%N %G' lists it"),
     ("memory specification", "no node has the memory that extra of [slurm] asks for"),
     ("invalid account", "set your account, as by extra = ['--account=NAME'] in [slurm]"),
     ("invalid qos", "correct --qos in extra of [slurm]"),
+    (
+        "temporarily unable to accept job",
+        "the cluster holds as many jobs as it can (MaxJobCount): submit fewer tasks (chunks in [slurm]), or wait until others have ended",
+    ),
     ("limit", "submit fewer tasks (chunks in [slurm]), or wait until others of yours have ended"),
     ("invalid job array", "set fewer tasks or chunks in [slurm]"),
     ("unrecognized option", "correct extra in [slurm]; sbatch --help lists the options"),

@@ -4,10 +4,10 @@ use super::cluster::Cluster;
 use super::queue::Queued;
 use super::run_folder::{Note, Run, State};
 use super::settings::Settings;
-use super::standing::{Live, Standing, time_left};
+use super::standing::{Standing, time_left};
 use perf4sight_base::error::Result;
 use perf4sight_verb::Context;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -35,31 +35,24 @@ pub(crate) enum Ending {
     Cancelled(usize),
 }
 
-/// The jobs of tasks, by run and task.
-pub(crate) type Jobs = BTreeMap<(usize, usize), Live>;
-
 /// Waits until no task of the runs is in the queue.
 ///
 /// # Errors
 /// A controller that stays away.
-pub(crate) fn follow(runs: &[Run], settings: &Settings, cluster: Cluster, context: &mut Context) -> Result<Ending> {
+pub(crate) fn follow(runs: &[Run], cluster: Cluster, context: &mut Context) -> Result<Ending> {
     let all: usize = runs.iter().flat_map(|run| &run.tasks).map(|share| share.items.len()).sum();
     let progress = context.console.progress(all as u64, "slurm");
     let began = context.now();
-    let (mut jobs, mut done, mut unseen, mut stuck) = (Jobs::new(), 0, false, BTreeSet::new());
+    let (mut done, mut unseen, mut stuck) = (0, false, BTreeSet::new());
     loop {
         let Some(queue) = queue(cluster, context)? else { return cancel(runs, cluster, context) };
         let standings: Vec<Standing<'_>> = runs.iter().map(|run| Standing::of(run, &queue)).collect();
-        for (run, standing) in standings.iter().enumerate() {
-            jobs.extend(standing.live.iter().map(|(task, live)| ((run, *task), live.clone())));
-        }
-        progress
-            .doing(standings.iter().map(|standing| words(standing, settings, context)).collect::<Vec<_>>().join("; "));
+        progress.doing(each(&standings, |standing| standing.counts().to_string()));
         let now = standings.iter().map(Standing::done).sum::<usize>();
         progress.advance((now - done.min(now)) as u64);
         done = done.max(now);
         if standings.iter().all(|standing| standing.live.is_empty()) {
-            return Ok(Ending::All(failures(&standings.iter().collect::<Vec<_>>(), &jobs, cluster)));
+            return Ok(Ending::All(standings.iter().flat_map(|standing| failures(standing, cluster)).collect()));
         }
         warn_of_stuck(&standings, &mut stuck, context);
         warn_of_moved(&standings, &mut stuck, context);
@@ -68,6 +61,15 @@ pub(crate) fn follow(runs: &[Run], settings: &Settings, cluster: Cluster, contex
         if !wait(pause(began, context), context, &finished) {
             return cancel(runs, cluster, context);
         }
+    }
+}
+
+/// What is to be said of each run; by its number where there are several.
+pub(crate) fn each(standings: &[Standing<'_>], say: impl Fn(&Standing<'_>) -> String) -> String {
+    let numbered = |standing: &Standing<'_>| format!("run {}: {}", standing.run.number(), say(standing));
+    match standings {
+        [one] => say(one),
+        several => several.iter().map(numbered).collect::<Vec<_>>().join("; "),
     }
 }
 
@@ -126,13 +128,17 @@ fn wait(time: Duration, context: &Context, is_over: &dyn Fn() -> bool) -> bool {
     !context.cancelled()
 }
 
-/// Cancels what is in the queue. The job that merges runs all the same.
+/// Cancels what this configuration has in the queue. The job that merges runs all the same.
 fn cancel(runs: &[Run], cluster: Cluster, context: &mut Context) -> Result<Ending> {
     let queue = cluster.queue().map_err(|error| error.help("the tasks were not cancelled; scancel does it"))?;
-    let standings: Vec<Standing<'_>> = runs.iter().map(|run| Standing::of(run, &queue)).collect();
+    let (own, of_others): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| run.is_of(&context.config));
+    let standings: Vec<Standing<'_>> = own.iter().map(|run| Standing::of(run, &queue)).collect();
     let arrays: Vec<u64> = standings.iter().flat_map(Standing::arrays).collect();
     context.console.note("cancelling the tasks");
-    runs.iter().try_for_each(Run::set_cancelled)?;
+    for run in of_others {
+        context.warn(format!("{} is of another configuration, and goes on", run.folder.display()));
+    }
+    own.iter().try_for_each(|run| run.set_cancelled())?;
     cluster.cancel(&arrays)?;
     Ok(Ending::Cancelled(standings.iter().map(|standing| standing.live.len()).sum()))
 }
@@ -177,10 +183,13 @@ fn warn_of_moved(standings: &[Standing<'_>], known: &mut BTreeSet<String>, conte
     }
 }
 
-/// Warns where a task runs for a while and nothing of it is seen here.
+/// Warns where a task runs for a while and nothing of it is seen here, not even the file that its node prints into.
 fn warn_of_unseen(standings: &[Standing<'_>], began: SystemTime, context: &mut Context) -> bool {
     let runs_unseen = |standing: &Standing<'_>| {
-        standing.live.iter().any(|(task, live)| live.waits.is_none() && standing.run.note(*task).is_none())
+        standing.live.iter().any(|(task, live)| {
+            let printed = || standing.run.printed(*task);
+            live.waits.is_none() && standing.run.note(*task).is_none() && printed().is_none()
+        })
     };
     let Some(standing) = standings.iter().find(|standing| runs_unseen(standing)) else { return false };
     if elapsed(Some(began), context) < SIGHT {
@@ -194,54 +203,75 @@ fn warn_of_unseen(standings: &[Standing<'_>], began: SystemTime, context: &mut C
 const UNSHARED: &str = "the nodes must see this folder under the same path, as on NFS; set log_dir or out to a folder that they share, \
                         and start perf4sight from one";
 
-/// What became of the tasks that did not do their work.
-pub(crate) fn failures(standings: &[&Standing<'_>], jobs: &Jobs, cluster: Cluster) -> Vec<String> {
-    let mut failures = Vec::new();
-    for (at, standing) in standings.iter().enumerate() {
-        for (task, note) in standing.ended() {
-            let fate = || jobs.get(&(at, task)).and_then(|live| cluster.fate(live.job, live.index));
-            failures.extend(failure(standing.run, task, note, fate));
+/// What became of the tasks that did not do their work; once where it is the same of several.
+pub(crate) fn failures(standing: &Standing<'_>, cluster: Cluster) -> Vec<String> {
+    let mut failures: Vec<(Vec<usize>, String)> = Vec::new();
+    for (task, note) in standing.ended() {
+        let fate = || standing.run.job(task).and_then(|(job, index)| cluster.fate(job, index));
+        let Some(failure) = failure(standing.run, task, note, fate) else { continue };
+        match failures.iter_mut().find(|(_, known)| *known == failure) {
+            Some((tasks, _)) => tasks.push(task),
+            None => failures.push((vec![task], failure)),
         }
     }
-    failures
+    failures.into_iter().map(|(tasks, failure)| format!("{} {failure}", named(&tasks))).collect()
 }
 
+/// "task 3", or "4 tasks (3, 5, 8 and 1 more): each".
+fn named(tasks: &[usize]) -> String {
+    let [first, rest @ ..] = tasks else { return String::new() };
+    if rest.is_empty() {
+        return format!("task {first}");
+    }
+    let shown: Vec<String> = tasks.iter().take(SHOWN).map(usize::to_string).collect();
+    let more = match tasks.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{} tasks ({}{more}): each", tasks.len(), shown.join(", "))
+}
+
+/// Of tasks that failed alike, so many are named.
+const SHOWN: usize = 8;
+
+/// What became of a task, behind its name.
 fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Option<String>) -> Option<String> {
     let slurm = || fate().map_or(String::new(), |fate| format!(" (Slurm: {fate})"));
     Some(match note {
         None => never_began(run, task, fate()),
         Some(Note { state: State::Finished, .. }) => return None,
         Some(Note { state: State::Moved, node, words, .. }) => {
-            format!("task {task} ended before it got another node than {node}: {words}")
+            format!("ended before it got another node than {node}: {words}")
         }
         Some(Note { state: State::Running, node, .. }) => {
-            format!("task {task} was killed on {node}{}: the part of its work that it had done is kept", slurm())
+            format!("was killed on {node}{}: the part of its work that it had done is kept", slurm())
         }
         Some(Note { state: State::Stopped, node, .. }) => {
-            format!("task {task} was ended on {node}{} before its work was done", slurm())
+            format!("was ended on {node}{} before its work was done", slurm())
         }
-        Some(Note { state: State::Failed, node, words, .. }) => format!("task {task} failed on {node}: {words}"),
+        Some(Note { state: State::Failed, node, words, .. }) => format!("failed on {node}: {words}"),
     })
 }
 
 /// What is known of a task that wrote nothing about itself. A node that printed into the folder of the run sees it.
 fn never_began(run: &Run, task: usize, fate: Option<String>) -> String {
     let slurm = fate.as_ref().map_or(String::new(), |fate| format!(" (Slurm: {fate})"));
-    let printed = run.printed(task);
-    let full = run.is_disk_full();
-    match (fate, printed) {
-        (Some(fate), _) if fate.starts_with("CANCELLED") => format!("task {task} was cancelled before it began"),
+    let folder = run.folder.display();
+    match (fate, run.printed(task)) {
+        (Some(fate), _) if fate.starts_with("CANCELLED") => "was cancelled before it began".to_owned(),
         (_, Some((file, line))) if !line.is_empty() => {
-            format!("task {task} ended before its work began{slurm}: \"{line}\", the last line of {}", file.display())
+            format!("ended before its work began{slurm}: \"{line}\", the last line of {}", file.display())
         }
-        _ if full => format!("task {task} left nothing{slurm}: the disk of {} is full", run.folder.display()),
+        _ if run.is_disk_full() => format!("left nothing{slurm}: the disk of {folder} is full"),
         (_, Some((file, _))) => {
-            format!("task {task} ended before its work began{slurm}, and printed nothing into {}", file.display())
+            format!(
+                "ended before its work began{slurm}, and printed nothing into {}",
+                file.parent().unwrap_or(&file).display()
+            )
         }
-        (fate, None) => {
-            let failed = fate.is_some_and(|fate| !fate.ends_with("exit code 0:0"));
-            let or = if failed { "Slurm could not start it there, or " } else { "" };
-            format!("task {task} left nothing in {}{slurm}: {or}{UNSHARED}", run.folder.display())
+        (Some(_), None) => format!("left nothing in {folder}{slurm}: {UNSHARED}"),
+        (None, None) => {
+            format!("left nothing in {folder}, and Slurm does not know it any more: it was cancelled, or {UNSHARED}")
         }
     }
 }
@@ -255,7 +285,7 @@ mod tests {
     #[test]
     fn every_end_of_a_task_has_its_own_words() -> Result<()> {
         let share = Share { items: vec!["a".into(), "b".into()], seconds: 1.0 };
-        let run = Run::new(Path::new("/absent/runs"), "profile", 5, vec![share])?;
+        let run = Run::new(Path::new("/absent/runs"), "profile", SystemTime::UNIX_EPOCH, vec![share])?;
         let fate = || Some("FAILED on board2, exit code 0:9".to_owned());
         let words = |state| {
             failure(
@@ -271,7 +301,9 @@ mod tests {
             killed.contains("killed on board2 (Slurm: FAILED on board2, exit code 0:9)") && killed.contains("is kept"),
             "{killed}"
         );
-        assert_eq!(words(State::Failed).as_deref(), Some("task 0 failed on board2: no GPU"));
+        assert_eq!(words(State::Failed).as_deref(), Some("failed on board2: no GPU"));
+        assert_eq!([named(&[7]), named(&[1, 2])], ["task 7", "2 tasks (1, 2): each"]);
+        assert_eq!(named(&(0..10).collect::<Vec<_>>()), "10 tasks (0, 1, 2, 3, 4, 5, 6, 7 and 2 more): each");
         let unseen = failure(&run, 0, None, || None).unwrap_or_default();
         assert!(unseen.contains("/absent/runs/1") && unseen.contains("NFS"), "{unseen}");
         Ok(())

@@ -48,9 +48,10 @@ pub(crate) fn task_script(run: &Run, place: &Place<'_>) -> Result<String> {
     let command = command(run, place, "slurm-task")?;
     let prologue: String = place.settings.prologue.iter().map(|line| format!("{line}\n")).collect();
     Ok(format!(
-        "#!/bin/sh\n# A task of perf4sight's [{section}]. Its first task is $1.\nset -- {command} \"$(($1 + SLURM_ARRAY_TASK_ID))\" \"$SLURMD_NODENAME\" \
-         \"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\"\n{prologue}# Slurm's signal reaches perf4sight itself.\nexec \"$@\"\n",
-        section = run.section
+        "#!/bin/bash\n# A task of perf4sight's [{section}]. Its first task is $1.\n{FAILING}set -- {command} \"$(($1 + SLURM_ARRAY_TASK_ID))\" \"$SLURMD_NODENAME\" \
+         \"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\" {name}\n{prologue}# Slurm's signal reaches perf4sight itself.\nexec \"$@\"\n",
+        section = run.section,
+        name = run.name,
     ))
 }
 
@@ -58,8 +59,11 @@ pub(crate) fn task_script(run: &Run, place: &Place<'_>) -> Result<String> {
 pub(crate) fn merge_script(run: &Run, place: &Place<'_>) -> Result<String> {
     let command = command(run, place, "slurm-merge")?;
     let prologue: String = place.settings.prologue.iter().map(|line| format!("{line}\n")).collect();
-    Ok(format!("#!/bin/sh\nset -- {command}\n{prologue}exec \"$@\"\n"))
+    Ok(format!("#!/bin/bash\n{FAILING}set -- {command}\n{prologue}exec \"$@\"\n"))
 }
+
+/// What would be measured after a line of the prologue failed is something else, such as another Python.
+const FAILING: &str = "set -e\n";
 
 fn command(run: &Run, place: &Place<'_>, verb: &str) -> Result<String> {
     let program = match &place.settings.program {

@@ -23,14 +23,18 @@ pub(crate) struct Queued {
     pub name: String,
 }
 
-/// Parses the output of `squeue --array` with [`FORMAT`]. The name of a job of others may hold several lines.
+/// Parses the output of `squeue --array` with [`FORMAT`]. The name of a job of others may hold several lines, and a site may let it greet.
 ///
 /// # Errors
 /// Another format.
 pub(crate) fn parse(text: &str) -> Result<Vec<Queued>> {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first = lines.next().map(parse_line).transpose()?;
-    Ok(first.into_iter().chain(lines.flat_map(parse_line)).collect())
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
+    let first = lines.peek().copied();
+    let queued: Vec<Queued> = lines.flat_map(parse_line).collect();
+    match first.filter(|_| queued.is_empty()) {
+        Some(line) => Err(unknown(line)),
+        None => Ok(queued),
+    }
 }
 
 fn parse_line(line: &str) -> Result<Queued> {
@@ -66,6 +70,7 @@ mod tests {
         assert!(parse("slurm_load_jobs error").is_err());
         let several_lines = "9|N/A|PENDING|None||evil\nname\n7|0|RUNNING|None|board1|perf4sight-profile-a-0\n";
         assert_eq!(parse(several_lines)?.len(), 2);
+        assert_eq!(parse(&format!("Welcome\n{text}"))?, queued);
         Ok(())
     }
 }

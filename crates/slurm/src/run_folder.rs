@@ -16,6 +16,10 @@ use std::time::{Duration, SystemTime};
 /// The version of the files.
 const FORMAT: u32 = 1;
 const RUN: &str = "run.json";
+/// The numbers of its arrays, each with its first task.
+const JOBS: &str = "jobs.json";
+/// The names of its jobs begin with this.
+const NAME: &str = "perf4sight-";
 const CONFIG: &str = "config.ini";
 const MERGED: &str = "merged";
 const CANCELLED: &str = "cancelled";
@@ -84,13 +88,15 @@ pub(crate) enum State {
 }
 
 impl Run {
-    /// A new run below `runs`, not yet saved.
+    /// A new run below `runs`, not yet saved. Its name is its own even where the folder of an earlier one was removed.
     ///
     /// # Errors
     /// A folder that cannot be listed.
-    pub fn new(runs: &Path, section: &str, minutes: u64, tasks: Vec<Share>) -> Result<Self> {
+    pub fn new(runs: &Path, section: &str, now: SystemTime, tasks: Vec<Share>) -> Result<Self> {
         let folder = runs.join(numbers(runs)?.last().map_or(1, |last| last + 1).to_string());
-        let name = format!("perf4sight-{section}-{}-", checksum::checksum(folder.to_string_lossy().bytes()));
+        let about = format!("{} {now:?}", folder.display());
+        let name = format!("{NAME}{section}-{}-", checksum::checksum(about.bytes()));
+        let minutes = 0;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (section, choice) = (section.to_owned(), Vec::new());
         Ok(Run { format: FORMAT, version, section, name, minutes, choice, tasks, folder })
@@ -127,9 +133,13 @@ impl Run {
         };
         let run: Run =
             serde_json::from_str(&text).map_err(|cause| unknown(format!("this run cannot be understood: {cause}")))?;
-        match run.format == FORMAT {
+        if run.format != FORMAT {
+            return Err(unknown(format!("the run has format {} instead of {FORMAT}", run.format)));
+        }
+        // By any other name it would take jobs for its own that are none.
+        match run.name.starts_with(NAME) && run.name.ends_with('-') {
             true => Ok(Run { folder: folder.to_owned(), ..run }),
-            false => Err(unknown(format!("the run has format {} instead of {FORMAT}", run.format))),
+            false => Err(unknown(format!("the run has the name {:?}", run.name))),
         }
     }
 
@@ -149,6 +159,42 @@ impl Run {
     /// The configuration.
     pub fn config(&self) -> PathBuf {
         self.folder.join(CONFIG)
+    }
+
+    /// Its number among the runs of its section.
+    pub fn number(&self) -> String {
+        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Writes down the jobs that Slurm gave it: each array's first task and number.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn set_jobs(&self, jobs: &[(usize, u64)]) -> Result<()> {
+        atomic_write::save(&self.folder.join(JOBS), json(&jobs)?)
+    }
+
+    /// The array of a task, and its index there; none where nobody knows whether Slurm has it.
+    pub fn job(&self, task: usize) -> Option<(u64, usize)> {
+        let jobs = self.jobs()?;
+        let (first, job) = jobs.into_iter().rfind(|(first, _)| *first <= task)?;
+        Some((job, task - first))
+    }
+
+    /// Whether no job of it is known, nor anything that one did: the program was killed, or Slurm did not answer.
+    pub fn is_unsubmitted(&self) -> bool {
+        self.jobs().is_none() && (0..self.tasks.len()).all(|task| self.note(task).is_none())
+    }
+
+    fn jobs(&self) -> Option<Vec<(usize, u64)>> {
+        let text = input_file::text_if_there(&self.folder.join(JOBS), "read the jobs of a run").ok()??;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Whether it was submitted with this configuration.
+    pub fn is_of(&self, config: &str) -> bool {
+        input_file::text_if_there(&self.config(), "read the configuration of a run")
+            .is_ok_and(|own| own.as_deref() == Some(config))
     }
 
     /// When it was submitted.

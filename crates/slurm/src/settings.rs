@@ -27,12 +27,12 @@ const SETTINGS: &[Setting] = &[
     flag("exclusive").or("True")
         .help("Whether a task has its node alone (--exclusive --mem=0). False needs a licence that keeps other measurements away."),
     time("time")
-        .help("The time limit of a task; by default twice what its configurations are expected to take, and 10 minutes more."),
+        .help("The time limit of a task; by default twice what its configurations are expected to take, and 10 minutes more. At least 5 minutes."),
     text("program").help("perf4sight on the nodes, a path or a command; by default the path of this one."),
     text("extra").many().or("[]")
         .help("More options of sbatch, such as ['--account=lab', '--constraint=jp6']; each is one word."),
     text("prologue").many().or("[]")
-        .help("Lines of shell that a task runs before perf4sight, such as 'module load cuda'. The command is in \"$@\": 'set -- apptainer exec image.sif \"$@\"' runs it in a container."),
+        .help("Lines of bash that a task runs before perf4sight, such as 'module load cuda'; a line that fails ends the task. The command is in \"$@\": 'set -- apptainer exec image.sif \"$@\"' runs it in a container."),
 ];
 
 /// The checked settings.
@@ -110,6 +110,22 @@ fn word(values: &Values<'_>, key: &str) -> Result<Option<String>> {
 const NOT_EXTRA: [&str; 11] =
     ["--wrap", "--test-only", "--wait", "-W", "--clusters", "-M", "--help", "-h", "--usage", "--version", "-V"];
 
+/// Options by which the program finds its tasks again, and has nodes alone.
+const SET_HERE: [&str; 12] = [
+    "--array",
+    "-a",
+    "--job-name",
+    "-J",
+    "--output",
+    "-o",
+    "--chdir",
+    "-D",
+    "--dependency",
+    "-d",
+    "--oversubscribe",
+    "-s",
+];
+
 /// sbatch takes the first word without a dash for its script.
 fn extra(values: &Values<'_>) -> Result<Vec<String>> {
     let words: Vec<String> = values.get("extra")?;
@@ -118,8 +134,16 @@ fn extra(values: &Values<'_>) -> Result<Vec<String>> {
         true => word.split('=').next().unwrap_or_default().to_owned(),
         false => word.chars().take(2).collect(),
     };
-    if let Some(word) = words.iter().find(|word| NOT_EXTRA.contains(&name(word).as_str())) {
+    // sbatch takes the beginning of a long option for the whole.
+    let is_of = |all: &[&str], word: &String| {
+        let name = name(word);
+        all.iter().any(|option| *option == name || (name.len() > 3 && option.starts_with(&name)))
+    };
+    if let Some(word) = words.iter().find(|word| is_of(&NOT_EXTRA, word)) {
         return Err(values.error("extra", format!("{word} would keep sbatch from submitting the tasks here")));
+    }
+    if let Some(word) = words.iter().find(|word| is_of(&SET_HERE, word)) {
+        return Err(values.error("extra", format!("{word} is set by perf4sight itself")).help("leave it out"));
     }
     let wrong = |word: &&String| !word.starts_with('-') || word.as_str() == "--" || word.contains(char::is_control);
     match words.iter().find(wrong) {

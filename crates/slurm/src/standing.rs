@@ -1,7 +1,9 @@
 //! Where a run stands: what is queued, runs, is done or failed, and how long it may still take.
 
+use super::job_script::MERGE;
 use super::queue::Queued;
 use super::run_folder::{Note, Run, State};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -45,7 +47,8 @@ impl<'a> Standing<'a> {
                     live.insert(first + index, Live { job: queued.job, index, waits });
                 }
                 // One that runs ends by itself.
-                _ => merge = queued.pending.then_some(queued.job),
+                _ if end == MERGE && queued.pending => merge = Some(queued.job),
+                _ => {}
             }
         }
         Standing { run, live, merge, notes }
@@ -102,6 +105,15 @@ impl<'a> Standing<'a> {
         Counts { waiting, running: self.live.len() - waiting, done, failed, reasons }
     }
 
+    /// For programs: its folder, its arrays in the queue, and how many tasks are how far.
+    pub fn json(&self) -> Value {
+        let Counts { waiting, running, done, failed, reasons } = self.counts();
+        json!({
+            "folder": self.run.folder.to_string_lossy(), "jobs": self.arrays(),
+            "queued": waiting, "running": running, "done": done, "failed": failed, "reasons": reasons,
+        })
+    }
+
     /// The expected seconds of tasks that have not ended, and of those that did their work.
     pub fn seconds(&self) -> [f64; 2] {
         let sum = |tasks: &mut dyn Iterator<Item = usize>| {
@@ -114,7 +126,8 @@ impl<'a> Standing<'a> {
     }
 }
 
-fn is_finished(note: Option<&Note>) -> bool {
+/// Whether a task did its work, by what it wrote.
+pub(crate) fn is_finished(note: Option<&Note>) -> bool {
     note.is_some_and(|note| note.state == State::Finished)
 }
 
@@ -162,7 +175,12 @@ mod tests {
     fn tasks_are_counted_by_the_queue_and_their_notes() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::TempDir::new()?;
         let share = |item: &str| super::super::run_folder::Share { items: vec![item.to_owned()], seconds: 1.0 };
-        let run = Run::new(folder.path(), "profile", 5, ["a", "b", "c", "d"].map(share).into())?;
+        let run = Run::new(
+            folder.path(),
+            "profile",
+            std::time::SystemTime::UNIX_EPOCH,
+            ["a", "b", "c", "d"].map(share).into(),
+        )?;
         run.save("", &[])?;
         let note = |state| Note { state, node: "board1".into(), words: String::new(), left: Vec::new() };
         run.write(0, &note(State::Finished))?;

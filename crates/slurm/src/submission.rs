@@ -6,16 +6,15 @@ use super::follow::{self, Ending};
 use super::job_script::{Array, Place, array_arguments, merge_arguments, merge_script, node_choice, task_script};
 use super::run_folder::{OUTPUT, Run, Share};
 use super::settings::Settings;
-use super::standing::Standing;
+use super::standing::{Standing, is_finished};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::input_file;
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::units::counted;
 use perf4sight_verb::{Context, Divisible, Foreseen, Item, Summary};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use std::{env, fs};
 
 /// The folder of runs, in the folder of the results.
@@ -30,9 +29,9 @@ const MARGIN: (u32, Duration) = (2, Duration::from_secs(600));
 /// What became of a section.
 #[derive(Debug)]
 pub enum Done {
-    /// All its items have ended: the summary of the section.
+    /// All its items have results: the summary of the section.
     Complete(Summary),
-    /// Work is left to Slurm, or only shown: later sections cannot run yet.
+    /// Work is left: later sections cannot run yet.
     Left(Summary),
 }
 
@@ -44,6 +43,15 @@ struct Request<'a> {
     settings: &'a Settings,
     /// The folder of its runs.
     runs: PathBuf,
+}
+
+/// What is under way, and what became of earlier tasks.
+struct Submitted {
+    active: Vec<Run>,
+    /// How many tasks failed that nobody waited for.
+    failed: usize,
+    /// Why.
+    failures: Vec<String>,
 }
 
 /// A section that is submitted.
@@ -71,23 +79,27 @@ pub fn run(
     let submission = Submission { request: Request::new(section, name, settings)?, cluster: Cluster, of_config };
     let (mut tried, mut outputs) = (BTreeSet::new(), Vec::new());
     loop {
-        let (active, failed) = submission.submit_missing(context)?;
-        failed.iter().for_each(|failure| context.warn(failure));
-        if settings.detach && !active.is_empty() {
-            return submission.leave(&active, failed.len(), context).map(Done::Left);
+        let Submitted { active, failed, failures } = submission.submit_missing(context)?;
+        failures.iter().for_each(|failure| context.warn(failure));
+        if context.cancelled() && active.is_empty() {
+            return Ok(Done::Left(cancelled(0)));
         }
-        let failures = match follow::follow(&active, settings, submission.cluster, context)? {
+        if settings.detach && !active.is_empty() {
+            return submission.leave(&active, failed, context).map(Done::Left);
+        }
+        let failures = match follow::follow(&active, submission.cluster, context)? {
             Ending::Cancelled(tasks) => return Ok(Done::Left(cancelled(tasks))),
             Ending::All(failures) => failures,
         };
         submission.merge_all(&active, context)?;
         failures.iter().for_each(|failure| context.warn(failure));
-        tried.extend(active.iter().flat_map(Run::items).map(str::to_owned));
+        let own = active.iter().filter(|run| run.is_of(&context.config));
+        tried.extend(own.flat_map(Run::items).map(str::to_owned));
         outputs.extend(active.iter().map(|run| run.folder.join(OUTPUT).display().to_string()));
         let missing = section.items(&Foreseen::default(), context)?;
         // What was tried in vain is left to the next command.
-        if !section.is_in_rounds() || missing.iter().all(|item| tried.contains(&item.name)) {
-            return conclude(section, missing.len(), &outputs, context).map(Done::Complete);
+        if missing.iter().all(|item| tried.contains(&item.name)) {
+            return conclude(section, missing.len(), &outputs, context);
         }
     }
 }
@@ -106,16 +118,17 @@ pub fn show(
     Request::new(section, name, settings)?.show(foreseen, context)
 }
 
-/// The summary, with what is missing.
-fn conclude(section: &dyn Divisible, missing: usize, outputs: &[String], context: &mut Context) -> Result<Summary> {
+/// The summary, with what is missing: later sections would take a part of the results for all of them.
+fn conclude(section: &dyn Divisible, missing: usize, outputs: &[String], context: &mut Context) -> Result<Done> {
     let mut summary = section.conclude(context)?;
     if missing > 0 {
         let have = if missing == 1 { "has" } else { "have" };
         let error = Error::device(format!("{} {have} no result", section.noun().counted(missing)))
-            .help(format!("the same command submits them again; the output of the tasks is in {}", outputs.join(", ")));
+            .help(format!("the same command submits them again, and goes on with the next sections when none is missing; the output of the tasks is in {}", outputs.join(", ")));
         summary.failure = summary.failure.or(Some(error));
+        return Ok(Done::Left(summary));
     }
-    Ok(summary)
+    Ok(Done::Complete(summary))
 }
 
 fn cancelled(tasks: usize) -> Summary {
@@ -134,7 +147,7 @@ impl<'a> Request<'a> {
     }
 
     /// The run of these items.
-    fn plan(&self, items: &[Item]) -> Result<Run> {
+    fn plan(&self, items: &[Item], now: SystemTime) -> Result<Run> {
         let count = self.settings.chunks.unwrap_or_else(|| count(items, self.settings.tasks));
         let count = count.max(items.len().div_ceil(self.section.most_items()));
         let share = |part: Vec<Item>| Share {
@@ -142,7 +155,7 @@ impl<'a> Request<'a> {
             items: part.into_iter().map(|item| item.name).collect(),
         };
         let tasks = divide(items, count).into_iter().map(share).collect();
-        let mut run = Run::new(&self.runs, self.name, 0, tasks)?;
+        let mut run = Run::new(&self.runs, self.name, now, tasks)?;
         let limit =
             self.settings.time.unwrap_or_else(|| run.longest().saturating_mul(MARGIN.0).saturating_add(MARGIN.1));
         run.minutes = limit.as_secs().div_ceil(60);
@@ -158,10 +171,17 @@ impl<'a> Request<'a> {
     /// Prints what would be submitted.
     fn show(&self, foreseen: &Foreseen, context: &mut Context) -> Result<()> {
         let items = self.section.items(foreseen, context)?;
-        let (run, place) = (self.plan(&items)?, self.place(context)?);
-        let words = array_arguments(&run, &place, Array { first: 0, count: run.tasks.len().max(1) }, None)?;
+        if items.is_empty() {
+            context.console.line(format_args!("[{}] nothing is left to submit", self.name));
+            return Ok(());
+        }
+        let (run, place) = (self.plan(&items, context.now())?, self.place(context)?);
+        let words = array_arguments(&run, &place, Array { first: 0, count: run.tasks.len() }, None)?;
         let quoted =
             shlex::try_join(words.iter().map(String::as_str)).map_err(|cause| Error::usage(cause.to_string()))?;
+        context
+            .console
+            .json(&json!({ "section": self.name, "arguments": words, "script": task_script(&run, &place)? }));
         context.console.line(format_args!(
             "sbatch {quoted}\n\n{}\n[{}] {} in {}; nothing was submitted",
             task_script(&run, &place)?,
@@ -174,18 +194,18 @@ impl<'a> Request<'a> {
 }
 
 impl Submission<'_> {
-    /// Submits what is neither done nor under way, and returns the runs that are under way, and what failed since somebody
-    /// waited for it.
-    fn submit_missing(&self, context: &mut Context) -> Result<(Vec<Run>, Vec<String>)> {
+    /// Submits what is neither done nor under way.
+    fn submit_missing(&self, context: &mut Context) -> Result<Submitted> {
         let runs = &self.request.runs;
         fs::create_dir_all(runs).map_err(|cause| Error::io(runs, "make this folder", &cause))?;
         let _lock = lock(runs)?;
         let queue = self.cluster.queue()?;
-        let (mut claimed, mut failed) = (BTreeSet::new(), Vec::new());
+        let (mut claimed, mut failed, mut failures) = (BTreeSet::new(), 0, Vec::new());
         for run in Run::open(runs)? {
             let standing = Standing::of(&run, &queue);
-            if standing.live.is_empty() && !run.is_cancelled() {
-                failed.extend(follow::failures(&[&standing], &BTreeMap::new(), self.cluster));
+            if standing.live.is_empty() && !run.is_cancelled() && !run.is_unsubmitted() {
+                failed += standing.counts().failed;
+                failures.extend(follow::failures(&standing, self.cluster));
             }
             self.settle(&standing, context)?;
             claimed.extend(standing.claimed().map(str::to_owned));
@@ -196,22 +216,29 @@ impl Submission<'_> {
         if !items.is_empty() {
             self.submit(&items, context)?;
         }
-        Ok((Run::open(runs)?, failed))
+        Ok(Submitted { active: Run::open(&self.request.runs)?, failed, failures })
     }
 
     fn submit(&self, items: &[Item], context: &mut Context) -> Result<()> {
-        let run = self.request.plan(items)?;
+        let run = self.request.plan(items, context.now())?;
         let place = self.request.place(context)?;
         run.save(
             &context.config,
             &[("task.sh", task_script(&run, &place)?), ("merge.sh", merge_script(&run, &place)?)],
         )?;
         let mut jobs = Vec::new();
-        for array in Array::cut(run.tasks.len(), self.cluster.array_size()?) {
+        let arrays = Array::cut(run.tasks.len(), self.cluster.array_size()?);
+        for &array in &arrays {
             let submitted = array_arguments(&run, &place, array, jobs.last().copied())
-                .and_then(|words| self.cluster.submit(&words));
+                .and_then(|words| self.cluster.submit(&words, &|| context.cancelled()));
             match submitted.or_else(|error| self.submitted_all_the_same(&run, array, error)) {
                 Ok(job) => jobs.push(job),
+                Err(_) if context.cancelled() => {
+                    // Slurm may have the last array all the same: its tasks find the run closed.
+                    run.set_cancelled()?;
+                    run.close()?;
+                    return self.cluster.cancel(&jobs);
+                }
                 // The controller does not answer, and may have the job: the next command looks for it.
                 Err(error) if self.cluster.queue().is_err() => return Err(error),
                 Err(error) => {
@@ -222,6 +249,7 @@ impl Submission<'_> {
                 }
             }
         }
+        run.set_jobs(&arrays.iter().map(|array| array.first).zip(jobs.iter().copied()).collect::<Vec<_>>())?;
         let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
         context.console.note(format_args!(
             "submitted {} in {} as job {}, at most {} at once; the folder of the run is {}",
@@ -231,7 +259,9 @@ impl Submission<'_> {
             self.request.settings.tasks,
             run.folder.display()
         ));
-        if let Err(error) = merge_arguments(&run, &place, &jobs).and_then(|words| self.cluster.submit(&words)) {
+        if let Err(error) =
+            merge_arguments(&run, &place, &jobs).and_then(|words| self.cluster.submit(&words, &|| context.cancelled()))
+        {
             context.warn(format!(
                 "no job will merge the results, so the same command has to when the tasks have ended: {error}"
             ));
@@ -249,11 +279,9 @@ impl Submission<'_> {
     /// Where the runs stand, for whoever does not wait.
     fn leave(&self, active: &[Run], failed: usize, context: &Context) -> Result<Summary> {
         let queue = self.cluster.queue()?;
-        let words: Vec<String> = active
-            .iter()
-            .map(|run| follow::words(&Standing::of(run, &queue), self.request.settings, context))
-            .collect();
-        let headline = format!("{}; the same command shows where it stands, and merges what is done", words.join("; "));
+        let standings: Vec<Standing<'_>> = active.iter().map(|run| Standing::of(run, &queue)).collect();
+        let words = follow::each(&standings, |standing| follow::words(standing, self.request.settings, context));
+        let headline = format!("{words}; the same command shows where it stands, and merges what is done");
         let failure = (failed > 0).then(|| {
             Error::device(format!(
                 "{} failed and {} submitted again",
@@ -262,7 +290,7 @@ impl Submission<'_> {
             ))
             .help("correct what the warnings name; scancel ends the tasks that are queued")
         });
-        let json = json!({ "slurm": words });
+        let json = json!({ "slurm": standings.iter().map(Standing::json).collect::<Vec<_>>() });
         Ok(Summary { headline, failure, json, ..Summary::default() })
     }
 
@@ -283,15 +311,14 @@ impl Submission<'_> {
     fn settle(&self, standing: &Standing<'_>, context: &mut Context) -> Result<()> {
         let run = standing.run;
         // Rows of networks that the configuration no longer names are results all the same.
-        match input_file::text_if_there(&run.config(), "read the configuration of a run")? {
-            Some(config) if config != context.config => {
-                let mut merge = |section: &dyn Divisible| merge_ended(section, standing, context);
-                if let Err(error) = (self.of_config)(&run.config(), &run.section, &mut merge) {
-                    context.warn(format!("what {} measured is not among the results: {error}", run.folder.display()));
-                    return Ok(());
-                }
+        if run.is_of(&context.config) {
+            merge_ended(self.request.section, standing, context)?;
+        } else {
+            let mut merge = |section: &dyn Divisible| merge_ended(section, standing, context);
+            if let Err(error) = (self.of_config)(&run.config(), &run.section, &mut merge) {
+                context.warn(format!("what {} measured is not among the results: {error}", run.folder.display()));
+                return Ok(());
             }
-            _ => merge_ended(self.request.section, standing, context)?,
         }
         if standing.live.is_empty() {
             run.close()?;
@@ -306,14 +333,14 @@ pub(crate) fn lock(runs: &Path) -> Result<fs::File> {
     lock_folder(runs, PATIENCE, "wait until it has submitted or merged, then run the same command again")
 }
 
-/// Merges the results of the tasks that have ended, once each.
+/// Merges the results of the tasks that have ended; of those that finished once, of the others again, as they may be requeued.
 pub(crate) fn merge_ended(section: &dyn Divisible, standing: &Standing<'_>, context: &mut Context) -> Result<()> {
     let run = standing.run;
-    let is_open = |task: &usize| !run.is_merged(*task) && run.results(*task).is_dir();
-    let tasks: Vec<usize> = standing.ended().map(|(task, _)| task).filter(is_open).collect();
+    let is_open = |task: usize| !run.is_merged(task) && run.results(task).is_dir();
+    let tasks: Vec<(usize, bool)> =
+        standing.ended().map(|(task, note)| (task, is_finished(note))).filter(|(task, _)| is_open(*task)).collect();
     if !tasks.is_empty() {
-        section.merge(&tasks.iter().map(|task| run.results(*task)).collect::<Vec<_>>(), context)?;
-        tasks.iter().try_for_each(|task| run.set_merged(*task))?;
+        section.merge(&tasks.iter().map(|(task, _)| run.results(*task)).collect::<Vec<_>>(), context)?;
     }
-    Ok(())
+    tasks.iter().filter(|(_, finished)| *finished).try_for_each(|(task, _)| run.set_merged(*task))
 }

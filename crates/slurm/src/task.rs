@@ -35,12 +35,17 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task of a run.
+    /// The task of the run with this name.
     ///
     /// # Errors
-    /// A folder without a run, a run without such a task.
-    pub fn load(folder: &Path, index: usize, node: &str, job: &str) -> Result<Self> {
+    /// A folder without a run or with another one, a run without such a task.
+    pub fn load(folder: &Path, name: &str, index: usize, [node, job]: [&str; 2]) -> Result<Self> {
         let run = Run::load(folder)?;
+        if run.name != name {
+            return Err(
+                Error::usage("the folder of this task's run was removed, and is another run's now").file(folder)
+            );
+        }
         if index >= run.tasks.len() {
             let problem = format!("the run has no task {index}");
             return Err(Error::usage(problem)
@@ -87,7 +92,7 @@ impl Task {
             Ok(_) if context.cancelled() => {
                 self.write(State::Stopped, "", &left)?;
                 let took = context.now().duration_since(began).unwrap_or_default();
-                if self.is_at_limit(took) && self.size() > before {
+                if self.is_at_limit(took) && self.size() > before && Cluster.goes_on(&self.job) {
                     Cluster.requeue(&self.job)?;
                 }
             }
@@ -143,11 +148,12 @@ impl Task {
 
     /// A run that was taken for failed while its jobs were on their way to the queue was submitted again.
     fn check_open(&self) -> Result<()> {
-        match self.run.is_closed() {
-            false => Ok(()),
-            true => Err(Error::usage("this run was closed before its tasks began, and its work submitted again")
-                .file(&self.run.folder)),
-        }
+        let problem = match (self.run.is_closed(), self.run.is_cancelled()) {
+            (false, _) => return Ok(()),
+            (true, true) => "this run was cancelled before its tasks began",
+            (true, false) => "this run was closed before its tasks began, and its work submitted again",
+        };
+        Err(Error::usage(problem).file(&self.run.folder))
     }
 
     /// Rows of two versions may mean different things.

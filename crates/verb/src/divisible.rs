@@ -79,11 +79,6 @@ pub trait Divisible {
     /// Earlier results that cannot be read, settings that are certain to fail.
     fn items(&self, foreseen: &Foreseen, context: &mut Context) -> Result<Vec<Item>>;
 
-    /// Whether results decide what else has to be done, so that more items come when these are done.
-    fn is_in_rounds(&self) -> bool {
-        false
-    }
-
     /// Whether it measures its machine, so that nothing else may run there.
     fn measures(&self) -> bool {
         true

@@ -5,7 +5,7 @@ use super::record::{Identity, Outcome, Record};
 use super::variant::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::{Quantity, Stage, Step, Variable, Workload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -105,6 +105,30 @@ pub fn list<'a>(folder: &Path, known: impl IntoIterator<Item = &'a str> + Clone)
         let stem = path.file_name().and_then(|name| name.to_str()?.strip_suffix(ENDING));
         if let Some(Ok(variant)) = stem.map(|stem| Variant::parse(stem, known.clone())) {
             files.insert(variant, path);
+        }
+    }
+    Ok(files)
+}
+
+/// The variants and variables of all files of rows of a profile, whatever their networks are called.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn files(log_dir: &Path) -> Result<BTreeSet<(Variant, Variable)>> {
+    let mut files = BTreeSet::new();
+    for variable in Variable::ALL {
+        let folder = log_dir.join(variable.name());
+        if folder.is_dir() {
+            let stems = fs::read_dir(&folder).map_err(|cause| Error::io(&folder, "list the profile", &cause))?;
+            let stems =
+                stems.flatten().filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(ENDING)?.to_owned()));
+            // The name of a network may end like a level and a repeat, which names the same file.
+            let variant = |stem: String| {
+                let (longer, _) = stem.rsplit_once('_')?;
+                let shorter = longer.rsplit_once('_').map(|(shorter, _)| shorter);
+                Variant::parse(&stem, shorter.into_iter().chain([longer])).ok()
+            };
+            files.extend(stems.filter_map(variant).map(|variant| (variant, variable)));
         }
     }
     Ok(files)

@@ -21,7 +21,7 @@ pub use agreement::{Agreement, agreement};
 pub use append::{Appender, ensure_writable};
 pub use attempts::{Attempt, CONDITIONS_FILE, absent, check_conditions, merge_attempts};
 pub use dialect::check_cell;
-pub use log::{Duplicate, Log, any_rows, list, log_file, read, row_file};
+pub use log::{Duplicate, Log, any_rows, files, list, log_file, read, row_file};
 pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Repeatability, Run};
 pub use record::{Identity, MemoryColumns, Outcome, Reading, Record};
 pub use variant::{Variant, check_network_name};

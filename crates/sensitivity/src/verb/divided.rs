@@ -49,10 +49,6 @@ impl Divisible for Sensitivity {
         &self.out
     }
 
-    fn is_in_rounds(&self) -> bool {
-        true
-    }
-
     fn most_items(&self) -> usize {
         1
     }

@@ -14,10 +14,10 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_machine::{Setting, check_kind, claim, differences};
-use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
+use perf4sight_step::workload::{Quantity, Stage, Variable};
 use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -64,19 +64,16 @@ impl Divisible for Profile {
         let (seconds, factor) = (estimate::each(planned.iter(), &self.device), self.pace(&planned)?);
         let ahead = self.ahead(&planned)?;
         let mut items: Vec<Item> = Vec::new();
-        let mut places: BTreeMap<(&Variant, Workload), usize> = BTreeMap::new();
-        for (at, variables) in &ahead {
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        for (at, _) in &ahead {
             let configuration = &planned[*at].configuration;
-            let name = format!("{}{VARIABLES}{}", name(&planned[*at]), words(variables));
+            let name = configuration.to_string();
             let time = Duration::try_from_secs_f64(factor * seconds[*at]).unwrap_or(Duration::MAX);
-            match places.get(&(&configuration.variant, configuration.workload)) {
-                // All rounds of a configuration are one item: which of them are missing is known where the rows are.
-                Some(place) => {
-                    items[*place].name += &format!("{ROUNDS}{name}");
-                    items[*place].time = items[*place].time.saturating_add(time);
-                }
+            // All rounds of a configuration are one item: which of them and what of each is missing, the task sees in the rows.
+            match places.get(&name) {
+                Some(place) => items[*place].time = items[*place].time.saturating_add(time),
                 None => {
-                    places.insert((&configuration.variant, configuration.workload), items.len());
+                    places.insert(name.clone(), items.len());
                     items.push(Item { name, group: group(configuration), time });
                 }
             }
@@ -88,7 +85,7 @@ impl Divisible for Profile {
         let own = self.of_part(part)?;
         let present = Foreseen::default();
         let tests = own.tests(&present)?;
-        let planned = chosen(own.planned(&tests, &present), part.items)?;
+        let planned = self.chosen(own.planned(&tests, &present), part.items)?;
         let devices = own.open_devices(&tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         self.check_kind(&devices[0].setting(), part.run)?;
@@ -103,9 +100,9 @@ impl Divisible for Profile {
         fs::create_dir_all(log_dir).map_err(|cause| Error::io(log_dir, "make this folder", &cause))?;
         let _lock = lock_folder(log_dir, PATIENCE, "wait for it to finish, then run the same command again")?;
         let folders = merge_provenance(log_dir, folders, context)?;
-        let present = Foreseen::default();
-        let files = profile_log::files(&self.planned(&self.tests(&present)?, &present));
         for folder in &folders {
+            // Also of networks that were removed since.
+            let files = records::files(folder)?;
             let before = before(log_dir, folder, files.iter())?;
             for (variant, variable) in &files {
                 match variable.quantity() {
@@ -167,6 +164,21 @@ impl Profile {
         Ok(planned.iter().enumerate().filter_map(lacks).collect())
     }
 
+    /// Those of the planned configurations with these names that lack rows, each with the variables that it lacks.
+    fn chosen(&self, planned: Vec<Planned>, names: &[String]) -> Result<Vec<Planned>> {
+        let known: BTreeSet<String> = planned.iter().map(|one| one.configuration.to_string()).collect();
+        if let Some(unknown) = names.iter().find(|name| !known.contains(*name)) {
+            return Err(Error::input(format!("there is no configuration {unknown} here"))
+                .help("networks were removed since this was submitted, or the node sees other files than the machine that submitted: both need the same folder"));
+        }
+        let ahead = self.ahead(&planned)?.into_iter().map(|(at, variables)| {
+            let mut one = planned[at].clone();
+            one.configuration.variables = variables;
+            one
+        });
+        Ok(ahead.filter(|one| names.contains(&one.configuration.to_string())).collect())
+    }
+
     /// How many times as long as estimated earlier measurements took; 1 where there are none. A device that computes or
     /// looks up its answers takes no time.
     fn pace(&self, planned: &[Planned]) -> Result<f64> {
@@ -207,43 +219,9 @@ impl Profile {
     }
 }
 
-/// By which a configuration is found in another process.
-fn name(planned: &Planned) -> String {
-    format!("{} in round {}", planned.configuration, planned.configuration.round)
-}
-
 /// Batches of one variant and step belong together: one that runs out of memory makes larger ones unnecessary.
 fn group(configuration: &Configuration) -> String {
     format!("{} {}", configuration.variant, configuration.workload.step)
-}
-
-/// Between the rounds in the name of an item.
-const ROUNDS: char = '\n';
-
-/// The end of the name of a round begins with this.
-const VARIABLES: &str = ": ";
-
-fn words(variables: &[Variable]) -> String {
-    variables.iter().map(|variable| variable.name()).collect::<Vec<_>>().join(" ")
-}
-
-/// The configurations with these names, each with the variables that its name ends with: a row that is there is not
-/// measured again.
-fn chosen(planned: Vec<Planned>, names: &[String]) -> Result<Vec<Planned>> {
-    let rounds = names.iter().flat_map(|name| name.split(ROUNDS));
-    let mut wanted: BTreeMap<&str, &str> = rounds.filter_map(|name| name.rsplit_once(VARIABLES)).collect();
-    let mut chosen = Vec::new();
-    for mut one in planned {
-        if let Some(variables) = wanted.remove(name(&one).as_str()) {
-            one.configuration.variables = variables.split(' ').map(Variable::parse).collect::<Result<_>>()?;
-            chosen.push(one);
-        }
-    }
-    match wanted.first_key_value() {
-        None => Ok(chosen),
-        Some((unknown, _)) => Err(Error::input(format!("there is no configuration {unknown} here"))
-            .help("networks were removed since this was submitted, or the node sees other files than the machine that submitted: both need the same folder")),
-    }
 }
 
 /// Adds the runs of other profiles to the provenance, and returns the folders whose rows may be added.

@@ -37,6 +37,14 @@ impl Distortion {
     pub fn percent(&self) -> f64 {
         100.0 * (self.recorded as f64 / self.plain as f64 - 1.0)
     }
+
+    /// By how much shorter and longer than `after`, predicted for a step with changes, that step may be: what made plain steps
+    /// longer than recorded ones is not known, so that the changes may take away all of it, or nothing.
+    pub fn unexplained(&self, after: f64) -> [f64; 2] {
+        let Correction::All(factor) = self.correction else { return [1.0, 1.0] };
+        let (excess, plain) = (self.plain as f64 * (1.0 - 1.0 / factor), self.plain as f64);
+        [1.0 / factor, 1.0 + (excess / after.max(1.0)) * (1.0 - after / plain).max(0.0)]
+    }
 }
 
 impl Recorded {
@@ -102,4 +110,19 @@ fn scale(graph: &mut Graph, nodes: &[NodeId], factor: f64) {
 
 fn times(duration: u64, factor: f64) -> u64 {
     (duration as f64 * factor).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plain steps of 100 and recorded ones of 80: a change that halves either halves what both have in common, to 40, with nothing to
+    /// all of the 20 on top of it; 50 is predicted.
+    #[test]
+    fn what_makes_plain_steps_longer_may_go_or_stay_whole() {
+        let distortion = Distortion { recorded: 80, plain: 100, correction: Correction::All(1.25) };
+        assert_eq!(distortion.unexplained(50.0).map(|bound| (50.0 * bound).round()), [40.0, 60.0]);
+        let explained = Distortion { recorded: 110, plain: 100, correction: Correction::Threads(0.9) };
+        assert_eq!(explained.unexplained(50.0), [1.0, 1.0]);
+    }
 }
