@@ -39,7 +39,7 @@ impl Number {
 
     /// The nearest integer in range.
     pub fn nearest(self) -> i64 {
-        self.known().unwrap_or(f64::INFINITY) as i64
+        self.known().unwrap_or(self.batches * f64::INFINITY) as i64
     }
 
     /// The multiple of the batch, and the rest.

@@ -125,8 +125,9 @@ impl Value {
         }
     }
 
+    /// Whether it has no elements, for any batch.
     pub fn is_nothing(&self) -> bool {
-        matches!(self, Value::Constant(constant) if constant.values.is_empty())
+        self.fixed_dims().is_some_and(|dims| product(&dims) == 0)
     }
 
     /// Its value, if it is a constant.

@@ -45,7 +45,7 @@ fn columns_back(call: &Call, data: &[Number]) -> Option<Dims> {
 
 /// Pairs of the padding before and after; negative ones cut. From opset 18 on, the axes may be given.
 fn padded(call: &Call, data: &[Number]) -> Option<Dims> {
-    let pads = call.integers("pads", 1)?;
+    let pads = call.numbers("pads", 1)?;
     let axes = call.constant(3).map_or_else(|| (0..data.len() as i64).collect(), Constant::as_integers);
     if pads.len() != 2 * axes.len() {
         return None;

@@ -226,13 +226,15 @@ fn ruled(to: &Translation, call: &Call, output: usize) -> Option<Ruled> {
     };
     let mut dims = at(to.samples)?;
     let open = at(Number::BATCH).filter(|open| open.len() == dims.len()).unwrap_or_default();
-    let mut grown = open.iter().map(|dim| dim.parts()[0]).enumerate().filter(|(_, times)| *times > 0);
+    let times = |dim: Number| if to.samples == Number::BATCH { dim.parts()[0] } else { (dim / to.samples).nearest() };
+    let mut grown = (0..open.len()).filter(|&axis| open[axis].parts()[0] > 0);
     let first = grown.next();
-    let others: Vec<(usize, i64)> = grown.collect();
-    others.iter().for_each(|&(axis, times)| dims[axis] = times.into());
+    let others: Vec<usize> = grown.collect();
+    others.iter().for_each(|&axis| dims[axis] = times(dims[axis]).into());
     let source = call.features().find_map(|input| input.batch);
     // Sizes that the rule takes from constants of the file do not change; the batch then stays on its axis.
-    let stays = || source.and_then(|Batch { axis, .. }| Some((axis, (*dims.get(axis)? / to.samples).whole()?)));
-    let batch = first.or_else(stays).map(|(axis, times)| Batch::holding(axis, times as usize, source));
+    let holds = |axis: &usize| dims.get(*axis).is_some_and(|&dim| (dim / to.samples).is_length());
+    let axis = first.or_else(|| source.map(|batch| batch.axis).filter(holds));
+    let batch = axis.map(|axis| Batch::holding(axis, times(dims[axis]) as usize, source));
     Some(Ruled { dims, batch, across: !others.is_empty() })
 }
