@@ -34,7 +34,6 @@ pub(super) type Outcome = Result<Vec<Value>, Misfit>;
 pub(super) struct Call<'a> {
     pub node: &'a NodeProto,
     pub inputs: Vec<Value>,
-    pub opset: i64,
 }
 
 impl<'a> Call<'a> {
@@ -127,8 +126,9 @@ impl<'a> Call<'a> {
     }
 
     /// The shape of a fixed input of `AXES` axes.
-    pub fn fixed<const AXES: usize>(&self, index: usize) -> Option<[usize; AXES]> {
-        wholes(&self.input(index).fixed_dims()?)?.try_into().ok()
+    pub fn fixed<const AXES: usize>(&self, index: usize) -> Result<[usize; AXES], Misfit> {
+        let dims = self.input(index).fixed_dims().and_then(|dims| wholes(&dims));
+        dims.and_then(|dims| dims.try_into().ok()).ok_or(Misfit::Unsupported)
     }
 
     pub fn number(&self, attribute: &str, input: usize) -> Option<f64> {

@@ -11,7 +11,6 @@ use super::call::{Call, axis};
 use super::names;
 use super::number::{Dims, Number, product};
 use super::rearrange;
-use super::tensor::Constant;
 
 /// The shapes of all outputs of a call with these input shapes (`None`: left out, or unknown).
 ///
@@ -148,12 +147,9 @@ fn split(call: &Call, dims: &[Number]) -> Option<Vec<Dims>> {
 }
 
 fn sliced(call: &Call, mut dims: Dims) -> Option<Dims> {
-    let (starts, ends) = (call.numbers("starts", 1)?, call.numbers("ends", 2)?);
-    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], Constant::as_integers);
-    for (((&start, &end), &along), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-        let along = axis(along, dims.len()).ok()?;
-        dims[along] = rearrange::span(start, end, step, dims[along])?.1;
+    for cut in rearrange::cuts(call).ok()? {
+        let along = axis(cut.axis, dims.len()).ok()?;
+        dims[along] = rearrange::span(&cut, dims[along])?.1;
     }
     Some(dims)
 }

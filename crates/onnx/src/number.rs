@@ -51,15 +51,11 @@ impl Number {
     pub fn map(self, function: impl Fn(f64) -> f64) -> Number {
         const MANY: f64 = 1024.0;
         let grows = || function(0.0) == 0.0 && function(MANY * self.batches) == MANY * function(self.batches);
-        match self.known() {
-            Some(value) => function(value).into(),
-            None if grows() => self.each(function),
-            None => Number::NONE,
-        }
+        if self.batches == 0.0 || grows() { self.each(function) } else { Number::NONE }
     }
 
     fn each(self, function: impl Fn(f64) -> f64) -> Number {
-        Number { batches: function(self.batches), rest: function(self.rest) }
+        Number { batches: if self.batches == 0.0 { 0.0 } else { function(self.batches) }, rest: function(self.rest) }
     }
 
     pub fn min(self, other: impl Into<Number>) -> Number {
@@ -101,51 +97,31 @@ impl<N: Copy + Into<Number>> PartialOrd<N> for Number {
     }
 }
 
-impl<N: Into<Number>> Add<N> for Number {
-    type Output = Number;
+macro_rules! operator {
+    ($operator:ident::$name:ident, $compute:expr) => {
+        impl<N: Into<Number>> $operator<N> for Number {
+            type Output = Number;
 
-    fn add(self, other: N) -> Number {
-        let other = other.into();
-        Number { batches: self.batches + other.batches, rest: self.rest + other.rest }
-    }
-}
-
-impl<N: Into<Number>> Sub<N> for Number {
-    type Output = Number;
-
-    fn sub(self, other: N) -> Number {
-        let other = other.into();
-        Number { batches: self.batches - other.batches, rest: self.rest - other.rest }
-    }
-}
-
-impl<N: Into<Number>> Mul<N> for Number {
-    type Output = Number;
-
-    fn mul(self, other: N) -> Number {
-        let other = other.into();
-        match (self.known(), other.known()) {
-            (Some(value), Some(times)) => (value * times).into(),
-            (None, Some(times)) => self.each(|part| part * times),
-            (Some(times), None) => other.each(|part| part * times),
-            (None, None) => Number::NONE,
+            fn $name(self, other: N) -> Number {
+                let compute: fn(Number, Number) -> Number = $compute;
+                compute(self, other.into())
+            }
         }
-    }
+    };
 }
 
-impl<N: Into<Number>> Div<N> for Number {
-    type Output = Number;
-
-    fn div(self, other: N) -> Number {
-        let other = other.into();
-        match (self.known(), other.known()) {
-            (Some(value), Some(by)) => (value / by).into(),
-            (None, Some(by)) => self.each(|part| part / by),
-            (None, None) if [self.rest, other.rest] == [0.0, 0.0] => (self.batches / other.batches).into(),
-            _ => Number::NONE,
-        }
-    }
-}
+operator!(Add::add, |a, b| Number { batches: a.batches + b.batches, rest: a.rest + b.rest });
+operator!(Sub::sub, |a, b| a + b * -1);
+operator!(Mul::mul, |a, b| match (a.known(), b.known()) {
+    (_, Some(times)) => a.each(|part| part * times),
+    (Some(times), None) => b.each(|part| part * times),
+    (None, None) => Number::NONE,
+});
+operator!(Div::div, |a, b| match (a.known(), b.known()) {
+    (_, Some(by)) => a.each(|part| part / by),
+    (None, None) if [a.rest, b.rest] == [0.0, 0.0] => (a.batches / b.batches).into(),
+    _ => Number::NONE,
+});
 
 impl Debug for Number {
     fn fmt(&self, f: &mut Formatter) -> Result {

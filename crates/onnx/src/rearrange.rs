@@ -65,8 +65,28 @@ pub(super) fn bound(place: i64, length: usize) -> usize {
     from_front.clamp(0, length as i64) as usize
 }
 
+/// What a slice takes along one axis.
+pub(super) struct Cut {
+    pub axis: i64,
+    pub start: Number,
+    pub end: Number,
+    pub step: i64,
+}
+
+pub(super) fn cuts(call: &Call) -> Result<Vec<Cut>, Misfit> {
+    let [starts, ends] = [("starts", 1), ("ends", 2)].map(|(name, index)| call.numbers(name, index));
+    let (starts, ends) = (starts.ok_or(Misfit::Unsupported)?, ends.ok_or(Misfit::Unsupported)?);
+    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], Constant::as_integers);
+    if [ends.len(), axes.len(), steps.len()].iter().any(|&count| count != starts.len()) {
+        return Err(Misfit::Wrong("has starts, ends, axes and steps of different lengths".into()));
+    }
+    let ranges = starts.into_iter().zip(ends).zip(axes).zip(steps);
+    Ok(ranges.map(|(((start, end), axis), step)| Cut { axis, start, end, step }).collect())
+}
+
 /// The first element of a slice, and the number of elements; `None` for a step of 0.
-pub(super) fn span(start: Number, end: Number, step: i64, length: Number) -> Option<(Number, Number)> {
+pub(super) fn span(&Cut { start, end, step, .. }: &Cut, length: Number) -> Option<(Number, Number)> {
     let counted = |place: Number| if place < 0 { place + length } else { place };
     let (first, taken) = match step {
         0 => return None,
@@ -94,14 +114,11 @@ pub(super) fn transpose(call: &Call, data: &Constant) -> Option<Constant> {
 }
 
 pub(super) fn slice(call: &Call, data: &Constant) -> Option<Constant> {
-    let (starts, ends) = (call.numbers("starts", 1)?, call.numbers("ends", 2)?);
-    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], Constant::as_integers);
     let (mut dims, mut first, mut step) = (data.dims.clone(), vec![0i64; data.dims.len()], vec![1i64; data.dims.len()]);
-    for (((&start, &end), &along), &by) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-        let along = axis(along, data.dims.len()).ok()?;
-        let (from, count) = span(start, end, by, data.dims[along].into())?;
-        (first[along], dims[along], step[along]) = (from.whole()?, count.whole()?, by);
+    for cut in cuts(call).ok()? {
+        let along = axis(cut.axis, data.dims.len()).ok()?;
+        let (from, count) = span(&cut, data.dims[along].into())?;
+        (first[along], dims[along], step[along]) = (from.whole()?, count.whole()?, cut.step);
     }
     let mut source = vec![0; dims.len()];
     picked(data, dims, |place| {
@@ -204,7 +221,7 @@ mod tests {
     }
 
     fn call<'a>(node: &'a NodeProto, inputs: &[Constant]) -> Call<'a> {
-        Call { node, inputs: inputs.iter().cloned().map(Value::constant).collect(), opset: 17 }
+        Call { node, inputs: inputs.iter().cloned().map(Value::constant).collect() }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
         _ => {}
     }
     let (image, padded) = unpadded(to, call, 0.0)?;
-    let [out_channels, seen, height, width] = call.fixed(1).ok_or(Misfit::Unsupported)?;
+    let [out_channels, seen, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, seen, groups)?;
     if call.ints("kernel_shape").is_some_and(|kernel| kernel != [height as i64, width as i64]) {
@@ -114,7 +114,7 @@ pub(super) fn size(value: i64) -> Result<usize, Misfit> {
 /// A transposed convolution, whose filters are stored by input, then by output channels of a group.
 pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     let image = to.image(call)?;
-    let [channels, of_group, height, width] = call.fixed(1).ok_or(Misfit::Unsupported)?;
+    let [channels, of_group, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, channels, 1)?;
     // PyTorch never writes the form that gives sizes instead of paddings.

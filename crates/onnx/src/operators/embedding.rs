@@ -11,7 +11,7 @@ use perf4sight_network::{Element, Embedding, Op, Shape};
 
 pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Outcome {
     let numbers = call.feature(1)?;
-    let [rows, width] = call.fixed(0).ok_or(Misfit::Unsupported)?;
+    let [rows, width] = call.fixed(0)?;
     let looked = to.builder.node(numbers.id);
     // A table of numbers that was repeated for every sample.
     let fixed =
@@ -29,7 +29,7 @@ pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Ou
 /// `nn.Embedding`. Lookups in other tables, such as one of relative positions, count as parts of a weight.
 pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
     let Value::Weight(table) = call.input(0) else { return None };
-    let [rows, width] = call.fixed(0)?;
+    let [rows, width] = call.fixed(0).ok()?;
     let numbers = call.input(1).fixed_dims().filter(|dims| !dims.is_empty())?;
     let first = call.node.op_type() == "Gather" && call.int("axis").unwrap_or(0) == 0;
     if !first || table.view != View::Stored || !table.tensor.ends_with(".weight") {

@@ -65,7 +65,7 @@ fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<C
         *input = Value::Feature(table_of_samples(to, &name, (shape, Batch::alone_at(axis)), of.as_ref())?);
     }
     let any = inputs.iter().any(|input| matches!(input, Value::Feature(_)));
-    Ok(any.then_some(Call { node: call.node, inputs, opset: call.opset }))
+    Ok(any.then_some(Call { node: call.node, inputs }))
 }
 
 fn in_parts(call: &Call, weight: &Weight) -> Outcome {

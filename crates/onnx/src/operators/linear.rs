@@ -9,7 +9,7 @@ use perf4sight_network::{Linear, Op};
 
 pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let [rows, columns] = call.fixed(1).ok_or(Misfit::Unsupported)?;
+    let [rows, columns] = call.fixed(1)?;
     if call.flag("transA") {
         return Err(Misfit::Unsupported);
     }
@@ -23,7 +23,7 @@ pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
 
 pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
     match (call.input(0), call.fixed(1)) {
-        (Value::Feature(left), Some([inputs, outputs])) => {
+        (Value::Feature(left), Ok([inputs, outputs])) => {
             layer(to, call, *left, Matrix { sizes: [inputs, outputs], axis: 1, bias: false })
         }
         _ => {

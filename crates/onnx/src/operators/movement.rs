@@ -15,7 +15,7 @@ pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
     let axis = call.int("axis").ok_or_else(|| Misfit::Wrong("has no axis".into()))?;
     // Empty operands, such as the class token of a network without one, add nothing.
     let inputs = call.inputs.iter().filter(|input| !input.is_nothing()).cloned().collect();
-    let call = &Call { node: call.node, inputs, opset: call.opset };
+    let call = &Call { node: call.node, inputs };
     if let [Value::Feature(only)] = call.inputs.as_slice() {
         return single(*only);
     }
@@ -59,24 +59,17 @@ pub(super) fn sequence_at(call: &Call) -> Outcome {
 
 pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let [starts, ends] = [("starts", 1), ("ends", 2)].map(|(name, index)| call.numbers(name, index));
-    let (starts, ends) = (starts.ok_or(Misfit::Unsupported)?, ends.ok_or(Misfit::Unsupported)?);
-    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], |steps| steps.as_integers());
-    if [ends.len(), axes.len(), steps.len()].iter().any(|&count| count != starts.len()) {
-        return Err(Misfit::Wrong("has starts, ends, axes and steps of different lengths".into()));
-    }
     let mut result = input;
-    for (((&start, &end), &axis), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-        let length = to.dims(result)[counted(axis, to.dims(result).len())?];
-        let (first, count) = rearrange::span(start, end, step, length).ok_or(Misfit::Unsupported)?;
+    for cut in rearrange::cuts(call)? {
+        let length = to.dims(result)[counted(cut.axis, to.dims(result).len())?];
+        let (first, count) = rearrange::span(&cut, length).ok_or(Misfit::Unsupported)?;
         if count == 0 {
             return known(Constant::nothing());
         }
-        if first != 0 || count != length || step != 1 {
-            let axis = to.axis(result, axis)?;
+        if first != 0 || count != length || cut.step != 1 {
+            let axis = to.axis(result, cut.axis)?;
             let [first, count] = [first, count].map(|number| number.whole().ok_or(Misfit::Unsupported));
-            result = taken(to, call, result, Run { axis, first: first?, count: count?, step })?;
+            result = taken(to, call, result, Run { axis, first: first?, count: count?, step: cut.step })?;
         }
     }
     single(result)

@@ -145,7 +145,7 @@ fn grouped(to: &mut Translation, call: &Call, input: Feature, groups: usize) -> 
     let channels = to.builder.shape(input.id).channels();
     let affine = affine(call)?;
     // The first form of the operator scales groups instead of channels.
-    if affine != Affine::None && call.fixed(1) != Some([channels]) {
+    if affine != Affine::None && !matches!(call.fixed(1), Ok([scaled]) if scaled == channels) {
         return Err(Misfit::Unsupported);
     }
     let node = to.add_like(&to.name(call), Op::GroupNorm { groups, affine }, &[input])?;
@@ -201,7 +201,7 @@ pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: 
 
 pub(super) fn softmax(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let default = if call.opset < 13 { 1 } else { -1 };
+    let default = if to.opset < 13 { 1 } else { -1 };
     let axis = to.axis(input, call.int("axis").unwrap_or(default))?;
     single(to.add_like(own_name(call), Op::Softmax { axis }, &[input])?)
 }

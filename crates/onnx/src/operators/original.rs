@@ -22,7 +22,7 @@ pub(super) fn kept(
     batch: Option<Batch>,
     parameters: u64,
 ) -> Option<Box<Original>> {
-    let (attribute, axes) = modern(call);
+    let (attribute, axes) = modern(to, call);
     // Operations that we wrote as unknown have nothing to keep.
     if call.node.domain() == DOMAIN
         || attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
@@ -43,7 +43,7 @@ pub(super) fn kept(
     }
     Some(Box::new(Original {
         attributes: NodeProto { attribute, ..Default::default() }.encode_to_vec(),
-        opset: to.domains.get(call.node.domain()).copied().unwrap_or(call.opset.max(OPSET)),
+        opset: to.domains.get(call.node.domain()).copied().unwrap_or(to.opset.max(OPSET)),
         operands,
         output,
         outputs: call.node.output.len(),
@@ -106,10 +106,10 @@ fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[Number]) -> O
 }
 
 /// The attributes in the form of the operator sets that we write, and axes that moved from an attribute to an input.
-fn modern(call: &Call) -> (Vec<AttributeProto>, Option<Vec<i64>>) {
+fn modern(to: &Translation, call: &Call) -> (Vec<AttributeProto>, Option<Vec<i64>>) {
     let operator = call.node.op_type();
     let moved = if operator == "ReduceSum" { 13 } else { 18 };
-    let moves = operator.starts_with("Reduce") && call.opset < moved;
+    let moves = operator.starts_with("Reduce") && to.opset < moved;
     let axes = call.ints("axes").filter(|_| moves).map(<[i64]>::to_vec);
     let renamed = |attribute: AttributeProto| match (operator, attribute.name(), attribute.s()) {
         ("GridSample", "mode", b"bilinear") => with::text("mode", "linear"),

@@ -30,7 +30,7 @@ pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
 /// # Errors
 /// One clause, if not even its shape is known.
 pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
-    let call = &Call { node: call.node, inputs: original::operands(to, call)?, opset: call.opset };
+    let call = &Call { node: call.node, inputs: original::operands(to, call)? };
     let inputs: Vec<Feature> = call.features().collect();
     let weights = weights(call);
     if inputs.is_empty() && weights.is_empty() {
