@@ -1,7 +1,8 @@
 //! Aligns the operands of one operation: which of them hold the batch, and on which axis.
 
-use super::batch::Batch;
+use super::batch::{Batch, shape};
 use super::call::{Call, Misfit};
+use super::number::{Number, numbers};
 use super::translate::{Translation, own_name};
 use super::value::{Feature, Table, Value, Weight};
 use perf4sight_network::{Op, Shape};
@@ -28,7 +29,7 @@ pub(super) fn aligned(to: &mut Translation, call: &Call) -> Result<Vec<Feature>,
 fn rank(to: &Translation, input: &Value) -> usize {
     match input {
         Value::Feature(feature) => to.dims(*feature).len(),
-        other => other.fixed_dims().map_or(0, <[usize]>::len),
+        other => other.fixed_dims().map_or(0, |dims| dims.len()),
     }
 }
 
@@ -40,9 +41,9 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
             if same { raised(to, call, *feature, frame) } else { Err(Misfit::Unsupported) }
         }
         Value::Feature(feature) => {
-            let dims = to.builder.shape(feature.id).dims().to_vec();
-            let sample = sample(&dims, frame, to.samples.number())?;
-            let same = sample.dims() == dims;
+            let dims = to.dims(*feature);
+            let sample = sample(&dims, frame, to.samples)?;
+            let same = dims == sample.dims();
             let viewed = Feature { batch: frame.batch, ..*feature };
             if same {
                 Ok(viewed)
@@ -51,16 +52,16 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
             }
         }
         Value::Weight(weight) => {
-            let sample = sample(&weight.dims, frame, to.samples.number())?;
+            let sample = sample(&weight.dims, frame, to.samples)?;
             // Copies that an exporter made for every sample of its batch are trained once.
-            let copies = weight.elements.checked_div(sample.elements()).filter(|&copies| copies == to.samples.number());
+            let copies = weight.elements.checked_div(sample.elements()).filter(|&copies| to.samples == copies);
             let elements =
                 copies.filter(|_| weight.is_made_up()).map_or(weight.elements, |copies| weight.elements / copies);
-            let weight = &Weight { dims: sample.dims().to_vec(), elements, ..weight.clone() };
+            let weight = &Weight { dims: numbers(sample.dims()), elements, ..weight.clone() };
             Ok(Feature { id: to.leaf(call, weight, sample)?, batch: frame.batch, guessed: false })
         }
         Value::Opaque(numbers) => table(to, call, numbers, frame),
-        Value::Constant(constant) => table(to, call, &Table::made(constant.dims.clone()), frame),
+        Value::Constant(constant) => table(to, call, &Table::made(numbers(&constant.dims)), frame),
         _ => Err(Misfit::Unsupported),
     }
 }
@@ -79,20 +80,20 @@ fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> 
 
 /// Untrained numbers, as a node of their own.
 fn table(to: &mut Translation, call: &Call, numbers: &Table, frame: Frame) -> Result<Feature, Misfit> {
-    let sample = sample(&numbers.dims, frame, to.samples.number())?;
+    let sample = sample(&numbers.dims, frame, to.samples)?;
     let id = to.table(&format!("{}_table", own_name(call)), sample, numbers.of.as_ref())?;
     Ok(Feature { id, batch: frame.batch, guessed: false })
 }
 
 /// The shape of a tensor without a batch for one sample: the batch axis, which has length 1 or is missing, is dropped.
-fn sample(dims: &[usize], frame: Frame, batch: u64) -> Result<Shape, Misfit> {
+fn sample(dims: &[Number], frame: Frame, batch: Number) -> Result<Shape, Misfit> {
     let ones = frame.rank.checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
-    let mut dims: Vec<usize> = std::iter::repeat_n(1, ones).chain(dims.iter().copied()).collect();
+    let mut dims: Vec<Number> = std::iter::repeat_n(1.into(), ones).chain(dims.iter().copied()).collect();
     if let Some(held) = frame.batch.filter(|held| held.alone()) {
-        let dropped = dims.remove(held.axis) as u64;
+        let dropped = dims.remove(held.axis);
         if dropped != 1 && dropped != batch {
             return Err(Misfit::Unsupported);
         }
     }
-    Ok(Shape::new(dims))
+    shape(&dims)
 }

@@ -1,5 +1,6 @@
 //! One ONNX node with its inputs resolved: typed access to attributes and inputs across opsets.
 
+use super::number::{Number, numbers, wholes};
 use super::schema::{AttributeProto, NodeProto};
 use super::tensor::Constant;
 use super::value::{Feature, Value};
@@ -19,12 +20,20 @@ impl From<String> for Misfit {
     }
 }
 
+impl From<Misfit> for String {
+    fn from(misfit: Misfit) -> String {
+        match misfit {
+            Misfit::Wrong(problem) => problem,
+            Misfit::Unsupported => "reads a value that this operator cannot take".to_string(),
+        }
+    }
+}
+
 pub(super) type Outcome = Result<Vec<Value>, Misfit>;
 
 pub(super) struct Call<'a> {
     pub node: &'a NodeProto,
     pub inputs: Vec<Value>,
-    pub opset: i64,
 }
 
 impl<'a> Call<'a> {
@@ -105,10 +114,21 @@ impl<'a> Call<'a> {
 
     /// Integers that are an attribute in early opsets, and an input in later ones.
     pub fn integers(&self, attribute: &str, input: usize) -> Option<Vec<i64>> {
+        self.numbers(attribute, input).map(|values| values.iter().map(|value| value.nearest()).collect())
+    }
+
+    /// As [`integers`](Self::integers), also those that depend on the batch.
+    pub fn numbers(&self, attribute: &str, input: usize) -> Option<Vec<Number>> {
         match self.ints(attribute) {
-            Some(values) => Some(values.to_vec()),
-            None => self.constant(input).map(Constant::as_integers),
+            Some(values) => Some(numbers(values)),
+            None => self.constant(input).map(|constant| constant.values.clone()),
         }
+    }
+
+    /// The shape of a fixed input of `AXES` axes.
+    pub fn fixed<const AXES: usize>(&self, index: usize) -> Result<[usize; AXES], Misfit> {
+        let dims = self.input(index).fixed_dims().and_then(|dims| wholes(&dims));
+        dims.and_then(|dims| dims.try_into().ok()).ok_or(Misfit::Unsupported)
     }
 
     pub fn number(&self, attribute: &str, input: usize) -> Option<f64> {

@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use super::infer::broadcast;
+use super::number::{Number, numbers, product, wholes};
 use super::rearrange::{self, MAX_ELEMENTS, expanded};
 use super::tensor::Constant;
 
@@ -18,22 +19,22 @@ pub(super) fn evaluate(call: &Call) -> Option<Constant> {
         ("Range", [start, limit, delta]) => range(start, limit, delta),
         ("Where", [condition, yes, no]) => choose(condition, yes, no),
         ("OneHot", [indices, depth, values]) => one_hot(call, indices, depth, values),
-        ("Expand", [data, shape]) => expanded(data, &broadcast(&data.dims, &shape.sizes::<usize>()?)?),
+        ("Expand", [data, shape]) => expanded(data, &broadcast(&data.dims, &wholes(&shape.values)?)?),
         ("Concat", parts) => rearrange::concat(call, parts),
         ("Gather", [data, indices]) => rearrange::gather(call, data, indices),
         ("Slice", [data, ..]) => rearrange::slice(call, data),
         ("Transpose", [data]) => rearrange::transpose(call, data),
         ("Reshape" | "Squeeze" | "Unsqueeze", [data, ..]) => {
-            Some(Constant { dims: rearrange::view(call, &data.dims)?, ..(*data).clone() })
+            Some(Constant { dims: wholes(&rearrange::view(call, &numbers(&data.dims))?)?, ..(*data).clone() })
         }
-        ("ReduceProd", [data, ..]) => reduced(call, data, data.values.iter().product()),
-        ("ReduceSum", [data, ..]) => reduced(call, data, data.values.iter().sum()),
-        ("Shape", [data]) => Some(Constant::integers(data.dims.iter().map(|&dim| dim as i64))),
-        ("Size", [data]) => Some(Constant { dims: vec![], values: vec![data.values.len() as f64], integer: true }),
+        ("ReduceProd", [data, ..]) => reduced(call, data, product(&data.values)),
+        ("ReduceSum", [data, ..]) => reduced(call, data, data.values.iter().fold(0.into(), |sum, &value| sum + value)),
+        ("Shape", [data]) => Some(Constant::integers(data.dims.iter().copied())),
+        ("Size", [data]) => Some(Constant { dims: vec![], values: vec![data.values.len().into()], integer: true }),
         ("Cast", [data]) => Some(cast(call, data)),
         (_, [data]) => {
             let function = unary(name)?;
-            Some(Constant { values: data.values.iter().map(|&value| function(value)).collect(), ..(*data).clone() })
+            Some(Constant { values: data.values.iter().map(|value| value.map(function)).collect(), ..(*data).clone() })
         }
         (_, [a, b]) => arithmetic(name, a, b),
         _ => None,
@@ -59,25 +60,29 @@ pub(super) fn unary(op: &str) -> Option<fn(f64) -> f64> {
     })
 }
 
-pub(super) fn binary(op: &str) -> Option<fn(f64, f64) -> f64> {
+pub(super) fn binary(op: &str) -> Option<fn(Number, Number) -> Number> {
     Some(match op {
         "Add" | "Sum" => |a, b| a + b,
         "Sub" => |a, b| a - b,
         "Mul" => |a, b| a * b,
         "Div" => |a, b| a / b,
-        "Mod" => |a, b| a - b * (a / b).floor(),
-        "Pow" => f64::powf,
-        "Min" => f64::min,
-        "Max" => f64::max,
-        "Equal" => |a, b| f64::from(u8::from(a == b)),
-        "Less" => |a, b| f64::from(u8::from(a < b)),
-        "LessOrEqual" => |a, b| f64::from(u8::from(a <= b)),
-        "Greater" => |a, b| f64::from(u8::from(a > b)),
-        "GreaterOrEqual" => |a, b| f64::from(u8::from(a >= b)),
-        "And" => |a, b| f64::from(u8::from(a != 0.0 && b != 0.0)),
-        "Or" => |a, b| f64::from(u8::from(a != 0.0 || b != 0.0)),
+        "Mod" => |a, b| a - b * (a / b).map(f64::floor),
+        "Pow" => |a, b| a.map(|a| b.known().map_or(f64::NAN, |b| a.powf(b))),
+        "Min" => |a, b| a.min(b),
+        "Max" => |a, b| a.max(b),
+        "Equal" => |a, b| truth(a == b),
+        "Less" => |a, b| truth(a < b),
+        "LessOrEqual" => |a, b| truth(a <= b),
+        "Greater" => |a, b| truth(a > b),
+        "GreaterOrEqual" => |a, b| truth(a >= b),
+        "And" => |a, b| truth(a != 0 && b != 0),
+        "Or" => |a, b| truth(a != 0 || b != 0),
         _ => return None,
     })
+}
+
+fn truth(is: bool) -> Number {
+    u8::from(is).into()
 }
 
 /// The error function, Abramowitz and Stegun 7.1.26 (absolute error below 1.5e-7).
@@ -89,11 +94,7 @@ pub(super) fn erf(x: f64) -> f64 {
 }
 
 fn literal(call: &Call) -> Option<Constant> {
-    let integers = |dims: Vec<usize>, values: &[i64]| Constant {
-        dims,
-        values: values.iter().map(|&value| value as f64).collect(),
-        integer: true,
-    };
+    let integers = |dims: Vec<usize>, values: &[i64]| Constant { dims, values: numbers(values), integer: true };
     if let Some(tensor) = call.tensor("value") {
         return Constant::from_message(tensor);
     }
@@ -106,7 +107,7 @@ fn literal(call: &Call) -> Option<Constant> {
     if let Some(values) = call.ints("value_ints") {
         return Some(integers(vec![values.len()], values));
     }
-    let values: Vec<f64> = call.floats("value_floats")?.iter().map(|&value| f64::from(value)).collect();
+    let values: Vec<Number> = call.floats("value_floats")?.iter().map(|&value| f64::from(value).into()).collect();
     Some(Constant { dims: vec![values.len()], values, integer: false })
 }
 
@@ -118,7 +119,8 @@ fn clip(call: &Call) -> Option<Constant> {
         false => call.number(name, index),
     };
     let (low, high) = (bound("min", 1, f64::NEG_INFINITY)?, bound("max", 2, f64::INFINITY)?);
-    Some(Constant { values: data.values.iter().map(|&value| value.max(low).min(high)).collect(), ..data.clone() })
+    let clipped = |value: f64| value.max(low).min(high);
+    Some(Constant { values: data.values.iter().map(|value| value.map(clipped)).collect(), ..data.clone() })
 }
 
 fn filled(call: &Call, shape: &Constant) -> Option<Constant> {
@@ -126,14 +128,14 @@ fn filled(call: &Call, shape: &Constant) -> Option<Constant> {
         Some(tensor) => Constant::from_message(tensor)?,
         None => Constant::scalar(0.0),
     };
-    expanded(&Constant { dims: vec![], ..fill }, &shape.sizes::<usize>()?)
+    expanded(&Constant { dims: vec![], ..fill }, &wholes(&shape.values)?)
 }
 
 fn range(start: &Constant, limit: &Constant, delta: &Constant) -> Option<Constant> {
     let [start, limit, delta] = [start.uniform()?, limit.uniform()?, delta.uniform()?];
     let steps = ((limit - start) / delta).ceil();
     let count = (0.0..=MAX_ELEMENTS as f64).contains(&steps).then_some(steps as usize)?;
-    let values: Vec<f64> = (0..count).map(|i| start + i as f64 * delta).collect();
+    let values: Vec<Number> = (0..count).map(|i| (start + i as f64 * delta).into()).collect();
     Some(Constant { dims: vec![count], values, integer: true })
 }
 
@@ -154,12 +156,12 @@ fn one_hot(call: &Call, indices: &Constant, depth: &Constant, values: &Constant)
 fn choose(condition: &Constant, yes: &Constant, no: &Constant) -> Option<Constant> {
     let target = broadcast(&broadcast(&condition.dims, &yes.dims)?, &no.dims)?;
     let [condition, yes, no] = [expanded(condition, &target)?, expanded(yes, &target)?, expanded(no, &target)?];
-    let pick = |((keep, yes), no): ((&f64, &f64), &f64)| if *keep != 0.0 { *yes } else { *no };
+    let pick = |((keep, yes), no): ((&Number, &Number), &Number)| if *keep != 0.0 { *yes } else { *no };
     let values = condition.values.iter().zip(&yes.values).zip(&no.values).map(pick).collect();
     Some(Constant { values, ..yes })
 }
 
-fn reduced(call: &Call, data: &Constant, value: f64) -> Option<Constant> {
+fn reduced(call: &Call, data: &Constant, value: Number) -> Option<Constant> {
     let keep = call.int("keepdims").unwrap_or(1) != 0;
     let dims = if keep { vec![1; data.dims.len()] } else { vec![] };
     (data.dims.len() <= 1).then(|| Constant { dims, values: vec![value], integer: data.integer })
@@ -170,8 +172,8 @@ fn cast(call: &Call, data: &Constant) -> Constant {
     let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok()).unwrap_or(DataType::Float);
     let integer = !super::tensor::is_float(kind);
     let values = data.values.iter().map(|&value| match kind {
-        DataType::Bool => f64::from(u8::from(value != 0.0)),
-        _ if integer => value.trunc(),
+        DataType::Bool => truth(value != 0),
+        _ if integer => value.map(f64::trunc),
         _ => value,
     });
     Constant { dims: data.dims.clone(), values: values.collect(), integer }
@@ -182,7 +184,7 @@ fn arithmetic(op: &str, a: &Constant, b: &Constant) -> Option<Constant> {
     let target = broadcast(&a.dims, &b.dims)?;
     let [a, b] = [expanded(a, &target)?, expanded(b, &target)?];
     let integer = a.integer && b.integer;
-    let exact = |value: f64| if integer && op == "Div" { value.trunc() } else { value };
+    let exact = |value: Number| if integer && op == "Div" { value.map(f64::trunc) } else { value };
     let values = a.values.iter().zip(&b.values).map(|(&a, &b)| exact(function(a, b))).collect();
     Some(Constant { dims: a.dims, values, integer })
 }

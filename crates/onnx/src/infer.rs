@@ -1,7 +1,7 @@
 //! Output shapes of ONNX operators by the rules of their specification, whether or not this crate has an operation for them.
 //!
-//! Shapes are those of whole tensors, batch included. The rules are evaluated for two batch sizes to find the axis of a result
-//! that holds the batch: see [`unknown`](super::operators::unknown).
+//! Shapes are those of whole tensors, batch included. The rules are evaluated with the batch as a symbol to find the axis of a
+//! result that holds it: see [`unknown`](super::operators::unknown).
 
 mod lookup;
 mod product;
@@ -9,16 +9,17 @@ mod spatial;
 
 use super::call::{Call, axis};
 use super::names;
+use super::number::{Dims, Number, product};
 use super::rearrange;
-use super::tensor::Constant;
-use perf4sight_network::MAX_ELEMENTS;
-
-pub(super) type Dims = Vec<u64>;
 
 /// The shapes of all outputs of a call with these input shapes (`None`: left out, or unknown).
 ///
 /// `None` if the rule needs unknown values, or if there is no such operator.
 pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
+    ruled(call, inputs).filter(|shapes| shapes.iter().flatten().all(|dim| dim.is_length()))
+}
+
+fn ruled(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
     let first = || inputs.first().cloned().flatten();
     let operator = call.node.op_type();
     Some(match operator {
@@ -30,25 +31,25 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
         "Concat" => vec![joined(call, inputs)?],
         "Split" => split(call, &first()?)?,
         "Slice" => vec![sliced(call, first()?)?],
-        "Reshape" | "Squeeze" | "Unsqueeze" => vec![viewed(call, &first()?)?],
+        "Reshape" | "Squeeze" | "Unsqueeze" => vec![rearrange::view(call, &first()?)?],
         "Flatten" => {
             let dims = first()?;
             let (outer, inner) = dims.split_at(rearrange::bound(call.int("axis").unwrap_or(1), dims.len()));
-            vec![vec![product_of(outer)?, product_of(inner)?]]
+            vec![vec![product(outer), product(inner)]]
         }
         "Transpose" => {
             let dims = first()?;
             vec![rearrange::order(call, dims.len()).ok()?.into_iter().map(|from| dims[from]).collect()]
         }
-        "Expand" => vec![broadcast(&first()?, &call.constant(1)?.sizes::<u64>()?)?],
+        "Expand" => vec![broadcast(&first()?, &call.constant(1)?.values)?],
         "Tile" => {
-            let repeats = call.constant(1)?.sizes::<u64>()?;
-            vec![first()?.iter().zip(repeats).map(|(&dim, times)| dim.checked_mul(times)).collect::<Option<_>>()?]
+            let repeats = &call.constant(1)?.values;
+            vec![first()?.into_iter().zip(repeats).map(|(dim, &times)| dim * times).collect()]
         }
-        "Shape" => vec![vec![first()?.len() as u64]],
+        "Shape" => vec![vec![first()?.len().into()]],
         "Size" => vec![vec![]],
         "Range" => vec![vec![counted(call)?]],
-        "ConstantOfShape" => vec![call.constant(0)?.sizes::<u64>()?],
+        "ConstantOfShape" => vec![call.constant(0)?.values.clone()],
         "Gather" | "GatherElements" | "GatherND" | "OneHot" | "TopK" => lookup::outputs(call, inputs)?,
         "MatMul" | "Gemm" | "Einsum" | "LSTM" | "GRU" | "RNN" => product::outputs(call, inputs)?,
         _ if keeps_shape(operator) => vec![first()?],
@@ -60,14 +61,13 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
     })
 }
 
-pub(super) fn terms(call: &Call, operands: &[Dims; 2]) -> Option<u64> {
-    product_of(&product::lengths(call.text("equation"), operands)?)
+pub(super) fn terms(call: &Call, operands: &[Dims; 2]) -> Option<Dims> {
+    product::lengths(call.text("equation"), operands)
 }
 
-fn counted(call: &Call) -> Option<u64> {
-    let number = |place| call.constant(place).and_then(Constant::uniform);
-    let steps = ((number(1)? - number(0)?) / number(2)?).ceil();
-    (0.0..=MAX_ELEMENTS as f64).contains(&steps).then_some(steps as u64)
+fn counted(call: &Call) -> Option<Number> {
+    let number = |place| -> Option<Number> { call.constant(place)?.values.first().copied() };
+    Some(((number(1)? - number(0)?) / number(2)?).map(f64::ceil))
 }
 
 fn keeps_shape(operator: &str) -> bool {
@@ -95,15 +95,11 @@ pub(super) fn broadcast<D: Copy + PartialEq + From<u8>>(a: &[D], b: &[D]) -> Opt
     (0..rank).map(stretched).collect()
 }
 
-fn product_of(dims: &[u64]) -> Option<u64> {
-    super::batch::product(dims)
-}
-
 fn keeps_axes(call: &Call) -> bool {
     call.int("keepdims").unwrap_or(1) != 0
 }
 
-fn reduced(call: &Call, dims: &[u64]) -> Option<Dims> {
+fn reduced(call: &Call, dims: &[Number]) -> Option<Dims> {
     let axes = match call.integers("axes", 1) {
         Some(axes) if !axes.is_empty() => axes,
         None if !call.is_absent(1) => return None,
@@ -114,10 +110,10 @@ fn reduced(call: &Call, dims: &[u64]) -> Option<Dims> {
 }
 
 /// The dimensions without some axes, or with a length of 1 in their place.
-fn without(dims: &[u64], axes: &[i64], keep: bool) -> Option<Dims> {
+fn without(dims: &[Number], axes: &[i64], keep: bool) -> Option<Dims> {
     let axes: Vec<usize> = axes.iter().map(|&one| axis(one, dims.len()).ok()).collect::<Option<_>>()?;
     let left = dims.iter().enumerate().filter_map(|(at, &dim)| match axes.contains(&at) {
-        true => keep.then_some(1),
+        true => keep.then_some(1.into()),
         false => Some(dim),
     });
     Some(left.collect())
@@ -127,19 +123,19 @@ fn joined(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
     let parts: Vec<&Dims> = inputs.iter().map(Option::as_ref).collect::<Option<_>>()?;
     let mut dims = (*parts.first()?).clone();
     let along = axis(call.int("axis")?, dims.len()).ok()?;
-    dims[along] = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(*part.get(along)?))?;
+    dims[along] = parts.iter().try_fold(Number::from(0), |sum, part| Some(sum + *part.get(along)?))?;
     Some(dims)
 }
 
-fn split(call: &Call, dims: &[u64]) -> Option<Vec<Dims>> {
+fn split(call: &Call, dims: &[Number]) -> Option<Vec<Dims>> {
     let along = axis(call.int("axis").unwrap_or(0), dims.len()).ok()?;
-    let parts = call.node.output.len() as u64;
-    let lengths: Dims = match call.integers("split", 1) {
-        Some(lengths) => lengths.into_iter().map(|length| u64::try_from(length).ok()).collect::<Option<_>>()?,
+    let parts = call.node.output.len();
+    let lengths = match call.numbers("split", 1) {
+        Some(lengths) => lengths,
         None if !call.is_absent(1) => return None,
         None => {
-            let part = dims[along].div_ceil(parts.max(1));
-            (0..parts).map(|index| part.min(dims[along].saturating_sub(index.saturating_mul(part)))).collect()
+            let part = (dims[along] / parts.max(1)).map(f64::ceil);
+            (0..parts).map(|index| part.min(dims[along] - part * index).max(0)).collect()
         }
     };
     let part = |length| {
@@ -151,17 +147,9 @@ fn split(call: &Call, dims: &[u64]) -> Option<Vec<Dims>> {
 }
 
 fn sliced(call: &Call, mut dims: Dims) -> Option<Dims> {
-    let (starts, ends) = (call.integers("starts", 1)?, call.integers("ends", 2)?);
-    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], Constant::as_integers);
-    for (((&start, &end), &along), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-        let along = axis(along, dims.len()).ok()?;
-        dims[along] = rearrange::span(start, end, step, dims[along])?.1;
+    for cut in rearrange::cuts(call).ok()? {
+        let along = axis(cut.axis, dims.len()).ok()?;
+        dims[along] = rearrange::span(&cut, dims[along])?.1;
     }
     Some(dims)
-}
-
-fn viewed(call: &Call, dims: &[u64]) -> Option<Dims> {
-    let sizes: Vec<usize> = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect::<Option<_>>()?;
-    Some(rearrange::view(call, &sizes)?.into_iter().map(|dim| dim as u64).collect())
 }

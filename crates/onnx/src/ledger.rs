@@ -5,6 +5,7 @@
 //! (`slice_backward`). If the part consists of whole rows, reading it becomes a lookup. Otherwise the rest is not counted, and a
 //! warning reports it. The rest of a buffer, such as sinusoidal positions, stays in memory as well.
 
+use super::number::Number;
 use super::value::{Held, Weight, elements};
 use super::warning::{PartlyRead, Warning};
 use hashbrown::HashMap;
@@ -117,7 +118,7 @@ impl Ledger {
 
     /// Records that an operation reads a part of a parameter that belongs to no layer. If the part is whole rows of `whole`, it
     /// may become a lookup.
-    pub fn read_part(&mut self, weight: &Weight, node: NodeId, whole: Option<&[usize]>, shape: &Shape) {
+    pub fn read_part(&mut self, weight: &Weight, node: NodeId, whole: Option<&[Number]>, shape: &Shape) {
         let lookup = whole.and_then(|whole| lookup(whole, &weight.dims, shape));
         let partial = self.partial.entry(weight.tensor.clone()).or_insert_with(|| Partial {
             stored: weight.stored.clone(),
@@ -163,10 +164,10 @@ impl Ledger {
 }
 
 /// The lookup that reads this part of a matrix as `shape` for one sample, if it is whole rows; axes of length 1 are ignored.
-fn lookup(whole: &[usize], part: &[usize], shape: &Shape) -> Option<Embedding> {
-    let long: Vec<usize> = whole.iter().copied().filter(|dim| *dim != 1).collect();
+fn lookup(whole: &[Number], part: &[Number], shape: &Shape) -> Option<Embedding> {
+    let long = whole.iter().filter(|&&dim| dim != 1).map(|dim| dim.whole()).collect::<Option<Vec<usize>>>()?;
     let (&[rows, width], Some((last, places))) = (long.as_slice(), shape.dims().split_last()) else { return None };
     let read = elements(part).checked_div(width as u64).filter(|read| *read < rows as u64)?;
-    let fits = *last == width && part.last() == Some(&width) && elements(places) == read;
+    let fits = *last == width && part.last().is_some_and(|&last| last == width) && elements(places) == read;
     fits.then(|| Embedding { rows, width, fixed: Some(Shape::new(places)) })
 }

@@ -33,6 +33,7 @@ mod magnitudes;
 mod names;
 mod node;
 mod notes;
+mod number;
 mod operators;
 mod order;
 mod parameters;

@@ -3,7 +3,8 @@
 use super::file::{File, Initializer};
 use super::ledger::Filters;
 use super::schema::{TensorProto, tensor_proto::DataType};
-use super::tensor::{dims, raw_values};
+use super::tensor::{self, dims, raw_values};
+use super::value;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error;
 use perf4sight_base::error::Error;
@@ -78,7 +79,7 @@ fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
 fn values(path: &Path, initializer: &Initializer) -> Result<Vec<f64>, String> {
     let tensor = &initializer.tensor;
     let values = match located(path, initializer)? {
-        Payload::Message => super::tensor::Constant::from_message(tensor).map(|constant| constant.values),
+        Payload::Message => tensor::values(tensor),
         Payload::Bytes(file, bytes) => raw_values(&bytes_of(&file, bytes)?, kind(tensor)),
     };
     let elements = elements(tensor)?;
@@ -109,7 +110,7 @@ fn kind(tensor: &TensorProto) -> DataType {
 }
 
 fn elements(tensor: &TensorProto) -> Result<u64, String> {
-    let elements = dims(tensor).map(|dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim as u64)));
+    let elements = dims(tensor).map(|dims| value::elements(&dims));
     elements.ok_or_else(|| "they have an impossible shape".into())
 }
 

@@ -155,7 +155,7 @@ impl Translation<'_> {
     /// Sets the trained elements of a node that reads these weights.
     pub fn count(&mut self, node: NodeId, call: &Call, weights: &[&Value]) {
         let trained = weights.iter().enumerate().map(|(place, weight)| match is_merged(weight, &weights[..place]) {
-            true => weight.fixed_dims().map_or(0, elements),
+            true => weight.fixed_dims().map_or(0, |dims| elements(&dims)),
             false => self.trained(call, weight),
         });
         let trained = trained.fold(0, u64::saturating_add);
@@ -237,7 +237,7 @@ impl Translation<'_> {
         self.count(node, call, &[&Value::Weight(weight.clone())]);
         if part.is_some() && !weight.is_made_up() {
             let whole = self.values.get(&weight.stored).and_then(Value::fixed_dims);
-            self.ledger.read_part(weight, node, whole, &shape);
+            self.ledger.read_part(weight, node, whole.as_deref(), &shape);
         }
         self.ledger.own(read, node);
         Ok(node)

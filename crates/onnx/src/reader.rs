@@ -1,12 +1,12 @@
 //! Reads a graph node by node: resolves each node's inputs, translates its operator, stores its outputs.
 
-use super::batch::Samples;
 use super::call::{Call, Misfit, Outcome};
 use super::curves::Curves;
 use super::exporter::{Exporter, Noted};
 use super::file::{File, Initializer};
 use super::keeping::Expressions;
 use super::ledger::{Filters, Ledger};
+use super::number::Number;
 use super::pending::Patterns;
 use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::source::{self, Data, Problem, described};
@@ -73,7 +73,7 @@ pub(super) fn read(
     }
     let mut to = Translation {
         builder,
-        samples: Samples::new(data[0].samples),
+        samples: data[0].samples.map_or(Number::BATCH, Number::from),
         opset,
         ours: file.model.producer_name() == PRODUCER,
         domains: domains(&file.model),
@@ -109,7 +109,6 @@ pub(super) fn read(
         noticed.unsure.clear();
     }
     warnings.extend(noticed.warnings());
-    refused::batches(&network)?;
     let (filters, has_notes) = (ledger.into_filters(), exporter.has_notes());
     Ok(Reading { network, filters, restored, has_notes, leaves_open, warnings })
 }
@@ -219,7 +218,6 @@ fn is_float(tensor: &TensorProto) -> bool {
 fn buffers_by_name(exporter: &Exporter, stored: &[Initializer]) -> Option<Warning> {
     let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor));
     let tensors = tensors.filter(|tensor| exporter.is_buffer_by_name(tensor.name()));
-    let elements = |dims: &[i64]| dims.iter().map(|&dim| dim.max(0) as u64).fold(1, u64::saturating_mul);
     let tensors: Vec<_> = tensors.map(|tensor| (tensor.name().to_string(), elements(&tensor.dims))).collect();
     (!tensors.is_empty()).then_some(Warning::BuffersByName(tensors))
 }
@@ -246,7 +244,7 @@ impl<'a> Translation<'a> {
     /// One clause that describes how the node contradicts its inputs.
     fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
         let operands = self.operands(node);
-        let call = Call { node, inputs: self.computed_again(node, operands), opset: self.opset };
+        let call = Call { node, inputs: self.computed_again(node, operands) };
         self.expressions.made(node);
         if node.op_type() == "If" {
             let outputs = self.branch(&call)?;
@@ -274,13 +272,13 @@ impl<'a> Translation<'a> {
         }
         let (declared, made) = (self.values.declared(name)?, self.dims(*feature));
         let open = |axis: usize| axis == batch.axis;
-        let fits = |(axis, (declared, made)): (usize, (&Option<u64>, &u64))| {
-            open(axis) || declared.is_none_or(|dim| dim == *made)
+        let fits = |(axis, (declared, made)): (usize, (&Option<u64>, &Number))| {
+            open(axis) || declared.is_none_or(|dim| *made == dim)
         };
         if declared.len() == made.len() && declared.iter().zip(&made).enumerate().all(fits) {
             return None;
         }
-        let made = made.into_iter().enumerate().map(|(axis, dim)| (!open(axis)).then_some(dim)).collect();
+        let made = made.into_iter().enumerate().map(|(axis, dim)| dim.whole().filter(|_| !open(axis))).collect();
         Some(Contradiction { value: name.into(), node: described(node), declared: declared.to_vec(), made })
     }
 

@@ -1,26 +1,22 @@
 //! Rearranges the elements of constants: views, transpositions, slices, lookups, concatenations, copies.
 
-use super::batch::{listed, product};
 use super::call::{Call, Misfit, axis};
+use super::number::{Dims, Number, product};
 use super::tensor::Constant;
 
 /// More elements than shape or scalar arithmetic ever has; larger results stay unknown.
 pub(super) const MAX_ELEMENTS: usize = 1 << 12;
 
 /// The shape that an operation which keeps all elements gives to a tensor of shape `dims`.
-pub(super) fn view(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
+pub(super) fn view(call: &Call, dims: &[Number]) -> Option<Dims> {
     match call.node.op_type() {
-        "Reshape" => {
-            let from: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
-            let target = resolved(&from, &call.integers("shape", 1)?, call.flag("allowzero")).ok()?;
-            Some(target.into_iter().map(|dim| dim as usize).collect())
-        }
+        "Reshape" => resolved(dims, &call.numbers("shape", 1)?, call.flag("allowzero")).ok(),
         "Unsqueeze" => {
             let axes = call.integers("axes", 1)?;
             let rank = dims.len() + axes.len();
             let axes: Vec<usize> = axes.iter().map(|&one| axis(one, rank).ok()).collect::<Option<_>>()?;
             let mut old = dims.iter().copied();
-            (0..rank).map(|axis| if axes.contains(&axis) { Some(1) } else { old.next() }).collect()
+            (0..rank).map(|axis| if axes.contains(&axis) { Some(1.into()) } else { old.next() }).collect()
         }
         "Squeeze" => {
             let axes = call.integers("axes", 1).map(|axes| axes.iter().map(|&one| axis(one, dims.len())).collect());
@@ -33,19 +29,18 @@ pub(super) fn view(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
 }
 
 /// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes the remaining elements.
-pub(super) fn resolved(from: &[u64], target: &[i64], zero_is_zero: bool) -> Result<Vec<u64>, Misfit> {
-    let wrong = || Misfit::Wrong(format!("cannot view {} as {}", listed(from), listed(target)));
+pub(super) fn resolved(from: &[Number], target: &[Number], zero_is_zero: bool) -> Result<Dims, Misfit> {
+    let wrong = || Misfit::Wrong(format!("cannot view {from:?} as {target:?}"));
     let filled = target.iter().enumerate().map(|(i, &dim)| match dim {
-        0 if !zero_is_zero => from.get(i).copied().ok_or_else(wrong),
-        -1 => Ok(1),
-        _ => u64::try_from(dim).map_err(|_| wrong()),
+        _ if dim == 0 && !zero_is_zero => from.get(i).copied().ok_or_else(wrong),
+        _ if dim == -1 => Ok(1.into()),
+        _ => Ok(dim),
     });
-    let mut dims = filled.collect::<Result<Vec<u64>, _>>()?;
-    let (all, rest) = (product(from).ok_or_else(wrong)?, product(&dims).ok_or_else(wrong)?);
+    let mut dims = filled.collect::<Result<Dims, _>>()?;
     if let Some(open) = target.iter().position(|&dim| dim == -1) {
-        dims[open] = all.checked_div(rest).ok_or_else(wrong)?;
+        dims[open] = product(from) / product(&dims);
     }
-    match product(&dims) == Some(all) {
+    match product(&dims) == product(from) && dims.iter().all(|dim| dim.is_length()) {
         true => Ok(dims),
         false => Err(wrong()),
     }
@@ -70,23 +65,42 @@ pub(super) fn bound(place: i64, length: usize) -> usize {
     from_front.clamp(0, length as i64) as usize
 }
 
+/// What a slice takes along one axis.
+pub(super) struct Cut {
+    pub axis: i64,
+    pub start: Number,
+    pub end: Number,
+    pub step: i64,
+}
+
+pub(super) fn cuts(call: &Call) -> Result<Vec<Cut>, Misfit> {
+    let [starts, ends] = [("starts", 1), ("ends", 2)].map(|(name, index)| call.numbers(name, index));
+    let (starts, ends) = (starts.ok_or(Misfit::Unsupported)?, ends.ok_or(Misfit::Unsupported)?);
+    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], Constant::as_integers);
+    if [ends.len(), axes.len(), steps.len()].iter().any(|&count| count != starts.len()) {
+        return Err(Misfit::Wrong("has starts, ends, axes and steps of different lengths".into()));
+    }
+    let ranges = starts.into_iter().zip(ends).zip(axes).zip(steps);
+    Ok(ranges.map(|(((start, end), axis), step)| Cut { axis, start, end, step }).collect())
+}
+
 /// The first element of a slice, and the number of elements; `None` for a step of 0.
-pub(super) fn span(start: i64, end: i64, step: i64, length: u64) -> Option<(i64, u64)> {
-    let length = i64::try_from(length).ok()?;
-    let counted = |place: i64| if place < 0 { place.saturating_add(length) } else { place };
+pub(super) fn span(&Cut { start, end, step, .. }: &Cut, length: Number) -> Option<(Number, Number)> {
+    let counted = |place: Number| if place < 0 { place + length } else { place };
     let (first, taken) = match step {
         0 => return None,
         1.. => {
-            let first = counted(start).clamp(0, length);
-            (first, counted(end).clamp(0, length) - first)
+            let first = counted(start).max(0).min(length);
+            (first, counted(end).max(0).min(length) - first)
         }
         // Backwards, the end is excluded too, so it is one before the last element taken.
         _ => {
-            let first = counted(start).clamp(-1, length - 1);
-            (first, first - counted(end).clamp(-1, length - 1))
+            let first = counted(start).max(-1).min(length - 1);
+            (first, first - counted(end).max(-1).min(length - 1))
         }
     };
-    Some((first, (taken.max(0) as u64).div_ceil(step.unsigned_abs())))
+    Some((first, (taken.max(0) / step.unsigned_abs()).map(f64::ceil)))
 }
 
 pub(super) fn transpose(call: &Call, data: &Constant) -> Option<Constant> {
@@ -100,14 +114,11 @@ pub(super) fn transpose(call: &Call, data: &Constant) -> Option<Constant> {
 }
 
 pub(super) fn slice(call: &Call, data: &Constant) -> Option<Constant> {
-    let (starts, ends) = (call.integers("starts", 1)?, call.integers("ends", 2)?);
-    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], Constant::as_integers);
     let (mut dims, mut first, mut step) = (data.dims.clone(), vec![0i64; data.dims.len()], vec![1i64; data.dims.len()]);
-    for (((&start, &end), &along), &by) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-        let along = axis(along, data.dims.len()).ok()?;
-        let (from, count) = span(start, end, by, data.dims[along] as u64)?;
-        (first[along], dims[along], step[along]) = (from, count as usize, by);
+    for cut in cuts(call).ok()? {
+        let along = axis(cut.axis, data.dims.len()).ok()?;
+        let (from, count) = span(&cut, data.dims[along].into())?;
+        (first[along], dims[along], step[along]) = (from.whole()?, count.whole()?, cut.step);
     }
     let mut source = vec![0; dims.len()];
     picked(data, dims, |place| {
@@ -210,7 +221,7 @@ mod tests {
     }
 
     fn call<'a>(node: &'a NodeProto, inputs: &[Constant]) -> Call<'a> {
-        Call { node, inputs: inputs.iter().cloned().map(Value::constant).collect(), opset: 17 }
+        Call { node, inputs: inputs.iter().cloned().map(Value::constant).collect() }
     }
 
     #[test]
@@ -224,7 +235,8 @@ mod tests {
         assert_eq!(reversed.values, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0, 1.0, 2.0]);
         let node = NodeProto { attribute: vec![with::ints("perm", vec![1, 0])], ..Default::default() };
         let pads = transpose(&call(&node, &[]), &reversed).unwrap();
-        assert_eq!((pads.dims, pads.values), (vec![2, 4], vec![0.0, 0.0, 3.0, 1.0, 0.0, 0.0, 4.0, 2.0]));
+        assert_eq!(pads.dims, [2, 4]);
+        assert_eq!(pads.values, [0, 0, 3, 1, 0, 0, 4, 2]);
     }
 
     #[test]
@@ -232,9 +244,11 @@ mod tests {
         let data = matrix(2, &[1, 2, 3, 4, 5, 6]);
         let node = NodeProto { attribute: vec![with::int("axis", 1)], ..Default::default() };
         let last = gather(&call(&node, &[]), &data, &Constant::integers([-1, 0])).unwrap();
-        assert_eq!((&last.dims, &last.values), (&vec![2, 2], &vec![3.0, 1.0, 6.0, 4.0]));
+        assert_eq!(last.dims, [2, 2]);
+        assert_eq!(last.values, [3, 1, 6, 4]);
         let joined = concat(&call(&node, &[]), &[&data, &last]).unwrap();
-        assert_eq!((joined.dims, joined.values[..5].to_vec()), (vec![2, 5], vec![1.0, 2.0, 3.0, 3.0, 1.0]));
+        assert_eq!(joined.dims, [2, 5]);
+        assert_eq!(joined.values[..5], [1, 2, 3, 3, 1]);
         assert_eq!(gather(&call(&node, &[]), &data, &Constant::integers([3])), None);
     }
 

@@ -1,17 +1,13 @@
 //! Refuses graphs whose cost cannot be computed: quantised and sparse tensors, graphs whose control flow depends on data.
 
-use super::batch::{is_across, written};
 use super::schema::{GraphProto, ValueInfoProto, type_proto};
 use super::source::{Problem, described};
-use perf4sight_network::Network;
 
 #[cfg(test)]
 mod tests;
 
 /// The problem of a node whose data decide what runs.
 pub(super) const BY_DATA: &str = "decides by its data what runs, so that what a step costs depends on the image";
-
-const ALONE: &str = "export the network without what mixes the samples of a batch, such as a contrastive loss";
 
 const BEFORE: &str = "bring the network as it was before it was quantised: export it from PyTorch in floating point";
 
@@ -38,15 +34,6 @@ pub(super) fn check(graph: &GraphProto) -> Result<(), Problem> {
 fn is_sparse(input: &ValueInfoProto) -> bool {
     let kind = input.r#type.as_ref().and_then(|kind| kind.value.as_ref());
     matches!(kind, Some(type_proto::Value::SparseTensorType(_)))
-}
-
-/// Refuses open-batch networks with another axis of one sample that is as long as the batch: one sample has no cost of its own.
-pub(super) fn batches(network: &Network) -> Result<(), Problem> {
-    let Some(node) = network.nodes().iter().find(|node| is_across(&node.shape)) else { return Ok(()) };
-    let shape = node.shape.dims().iter().map(|&dim| written(dim as i128)).collect::<Vec<_>>().join("x");
-    let problem =
-        format!("node \"{}\" makes {shape} of every sample, so that one sample has no cost of its own", node.name);
-    Err((problem, Some(ALONE)))
 }
 
 fn is_quantised(operator: &str) -> bool {

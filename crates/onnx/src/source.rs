@@ -4,6 +4,7 @@ use super::Dims;
 use super::batch::Batch;
 use super::exporter::{Exporter, Origin, is_buffer};
 use super::file::{File, Initializer};
+use super::number::numbers;
 use super::schema::{
     GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, tensor_proto::DataType,
     tensor_shape_proto::dimension, type_proto,
@@ -304,7 +305,7 @@ fn constant_folded(tensor: &TensorProto, origin: Origin) -> Result<Value, Proble
     let dims = tensor::dims(tensor).ok_or_else(|| impossible(tensor))?;
     let own = elements(&dims);
     let trained = match origin {
-        Origin::Fixed => return Ok(Value::Opaque(Table::made(dims))),
+        Origin::Fixed => return Ok(Value::Opaque(Table::made(numbers(&dims)))),
         Origin::Trained(elements) | Origin::Usual(elements) => elements,
         Origin::Lost => own,
     };
@@ -330,7 +331,7 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value,
             Value::Weight(Weight { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
         }
         Some(constant) => Value::constant(constant),
-        None => Value::Opaque(Table::stored(tensor.name(), dims, kind)),
+        None => Value::Opaque(Table::stored(tensor.name(), numbers(&dims), kind)),
     })
 }
 
@@ -341,8 +342,10 @@ fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Pro
     let dims = dims.into_iter().map(|dim| dim.and_then(|dim| usize::try_from(dim).ok())).collect::<Option<Vec<_>>>();
     let dims = dims.ok_or_else(problem)?;
     match element_type(input) {
-        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(Table::stored(input.name(), dims, kind))),
-        _ if exporter.is_buffer(input.name()) => Ok(Value::Opaque(Table::stored(input.name(), dims, DataType::Float))),
+        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(Table::stored(input.name(), numbers(&dims), kind))),
+        _ if exporter.is_buffer(input.name()) => {
+            Ok(Value::Opaque(Table::stored(input.name(), numbers(&dims), DataType::Float)))
+        }
         _ => Ok(Value::Weight(weight(input.name(), dims).ok_or_else(problem)?)),
     }
 }
@@ -354,7 +357,7 @@ pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
         tensor: name.into(),
         stored: name.into(),
         certain: false,
-        dims,
+        dims: numbers(&dims),
         elements,
         view: View::Stored,
         computed: false,

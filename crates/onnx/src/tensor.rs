@@ -1,40 +1,36 @@
 //! Constants of an ONNX file: shapes, axes, scalars, with their values.
 
+use super::number::{Number, numbers};
 use super::schema::{TensorProto, tensor_proto::DataType};
 
 /// A tensor whose values are known. Integers up to 2^53 are exact.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Constant {
     pub dims: Vec<usize>,
-    pub values: Vec<f64>,
+    pub values: Vec<Number>,
     /// Whether division truncates.
     pub integer: bool,
 }
 
 impl Constant {
     pub fn scalar(value: f64) -> Self {
-        Constant { dims: Vec::new(), values: vec![value], integer: false }
+        Constant { dims: Vec::new(), values: vec![value.into()], integer: false }
     }
 
-    pub fn integers(values: impl IntoIterator<Item = i64>) -> Self {
-        let values: Vec<f64> = values.into_iter().map(|value| value as f64).collect();
+    pub fn integers(values: impl IntoIterator<Item = impl Into<Number>>) -> Self {
+        let values: Vec<Number> = values.into_iter().map(Into::into).collect();
         Constant { dims: vec![values.len()], values, integer: true }
     }
 
     /// The values as integers; those out of range become the nearest integer in range.
     pub fn as_integers(&self) -> Vec<i64> {
-        self.values.iter().map(|&value| value as i64).collect()
-    }
-
-    /// The values as lengths of axes.
-    pub fn sizes<D: TryFrom<i64>>(&self) -> Option<Vec<D>> {
-        self.as_integers().into_iter().map(|size| D::try_from(size).ok()).collect()
+        self.values.iter().map(|value| value.nearest()).collect()
     }
 
     /// The one value all elements have.
     pub fn uniform(&self) -> Option<f64> {
         let first = *self.values.first()?;
-        self.values.iter().all(|&value| value == first).then_some(first)
+        first.known().filter(|_| self.values.iter().all(|&value| value == first))
     }
 
     /// A constant without elements.
@@ -46,12 +42,18 @@ impl Constant {
     pub fn from_message(tensor: &TensorProto) -> Option<Constant> {
         let dims = dims(tensor)?;
         let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
-        let kind = DataType::try_from(tensor.data_type()).ok()?;
-        let values = match tensor.raw_data() {
-            [] => typed_values(tensor, kind)?,
-            raw => raw_values(raw, kind)?,
-        };
-        (values.len() == elements).then_some(Constant { dims, values, integer: !is_float(kind) })
+        let values = values(tensor)?;
+        let integer = !is_float(kind(tensor)?);
+        (values.len() == elements).then_some(Constant { dims, values: numbers(&values), integer })
+    }
+}
+
+/// The elements that a message holds.
+pub(super) fn values(tensor: &TensorProto) -> Option<Vec<f64>> {
+    let kind = kind(tensor)?;
+    match tensor.raw_data() {
+        [] => typed_values(tensor, kind),
+        raw => raw_values(raw, kind),
     }
 }
 

@@ -1,11 +1,12 @@
 //! The network read so far, to which operators add nodes.
 
-use super::batch::{Batch, Samples, is_across};
+use super::batch::Batch;
 use super::call::{Call, Misfit, Outcome};
 use super::curves::Curves;
 use super::exporter::Exporter;
 use super::keeping::Expressions;
 use super::ledger::Ledger;
+use super::number::{Dims, Number, numbers};
 use super::pending::Patterns;
 use super::tensor::Constant;
 use super::value::{Feature, Value, View, Weight};
@@ -17,7 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Translation<'a> {
     pub builder: NetworkBuilder,
-    pub samples: Samples,
+    /// The file's batch.
+    pub samples: Number,
     pub opset: i64,
     /// Whether this crate wrote the file; it names the parts that an operation is split into.
     pub ours: bool,
@@ -71,14 +73,7 @@ impl Noticed {
 impl Translation<'_> {
     pub fn add(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<NodeId, Misfit> {
         let ids: Vec<NodeId> = inputs.iter().map(|input| input.id).collect();
-        let shapes = || inputs.iter().map(|input| self.builder.shape(input.id));
-        let is_across = self.samples.is_open() && shapes().any(is_across);
-        self.builder.insert(&self.free(name), op, &ids).map_err(|why| {
-            Misfit::Wrong(match is_across {
-                true => "combines values of one sample with values of all samples of the batch".to_string(),
-                false => why,
-            })
-        })
+        Ok(self.builder.insert(&self.free(name), op, &ids)?)
     }
 
     /// Adds a node whose output has its batch where its first input has it.
@@ -102,22 +97,20 @@ impl Translation<'_> {
         std::iter::once(name.to_string()).chain(numbered).find(|name| !self.builder.has(name)).unwrap_or_default()
     }
 
-    pub fn dims(&self, feature: Feature) -> Vec<u64> {
-        let sample = self.builder.shape(feature.id);
-        match feature.batch {
-            Some(batch) => batch.tensor_dims(sample, self.samples.number()),
-            None => sample.dims().iter().map(|&dim| dim as u64).collect(),
-        }
+    pub fn dims(&self, feature: Feature) -> Dims {
+        self.dims_for(feature, self.samples)
     }
 
-    /// The full ONNX shape of any input, for `batch` samples.
-    pub fn input_dims(&self, input: &Value, batch: u64) -> Option<Vec<u64>> {
+    fn dims_for(&self, feature: Feature, samples: Number) -> Dims {
+        let sample = self.builder.shape(feature.id);
+        feature.batch.map_or_else(|| numbers(sample.dims()), |batch| batch.tensor_dims(sample, samples))
+    }
+
+    /// The full ONNX shape of any input, for so many samples.
+    pub fn input_dims(&self, input: &Value, samples: Number) -> Option<Dims> {
         match input {
-            Value::Feature(Feature { id, batch: Some(held), .. }) => {
-                Some(held.tensor_dims(self.builder.shape(*id), batch))
-            }
-            Value::Feature(feature) => Some(self.dims(*feature)),
-            other => other.fixed_dims().map(|dims| dims.iter().map(|&dim| dim as u64).collect()),
+            Value::Feature(feature) => Some(self.dims_for(*feature, samples)),
+            other => other.fixed_dims(),
         }
     }
 

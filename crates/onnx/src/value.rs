@@ -1,6 +1,7 @@
 //! The values of a graph while a file is read: features, weights, constants.
 
 use super::batch::Batch;
+use super::number::{Dims, Number, numbers, product};
 use super::schema::tensor_proto::DataType;
 use super::tensor::{Constant, is_float};
 use perf4sight_network::NodeId;
@@ -25,7 +26,7 @@ pub(super) enum Value {
 /// A fixed tensor of known shape.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
-    pub dims: Vec<usize>,
+    pub dims: Dims,
     /// The tensor of a module that it is made of, if it is a single one.
     pub of: Option<Held>,
 }
@@ -64,7 +65,7 @@ pub(super) struct Weight {
     pub stored: Rc<str>,
     /// Whether it is certainly not a tensor that an exporter merged with an equal one.
     pub certain: bool,
-    pub dims: Vec<usize>,
+    pub dims: Dims,
     pub elements: u64,
     pub view: View,
     /// Whether each element may depend on all stored elements; otherwise it is a part of the tensor, in another order.
@@ -87,17 +88,18 @@ pub(super) enum View {
     Other,
 }
 
-pub(super) fn elements(dims: &[usize]) -> u64 {
-    dims.iter().fold(1, |product, &dim| product.saturating_mul(dim as u64))
+/// Elements of a tensor; the largest integer if they depend on the batch.
+pub(super) fn elements<N: Copy + Into<Number>>(dims: &[N]) -> u64 {
+    product(dims).known().map_or(u64::MAX, |elements| elements as u64)
 }
 
 impl Table {
     /// A table that no module holds.
-    pub fn made(dims: Vec<usize>) -> Self {
+    pub fn made(dims: Dims) -> Self {
         Table { dims, of: None }
     }
 
-    pub fn stored(name: &str, dims: Vec<usize>, kind: DataType) -> Self {
+    pub fn stored(name: &str, dims: Dims, kind: DataType) -> Self {
         let is_seen = is_float(kind);
         let numbers = match kind {
             DataType::Int64 | DataType::Uint64 => elements(&dims).saturating_mul(2),
@@ -114,17 +116,18 @@ impl Value {
         Value::Constant(Rc::new(constant))
     }
 
-    pub fn fixed_dims(&self) -> Option<&[usize]> {
+    pub fn fixed_dims(&self) -> Option<Dims> {
         match self {
-            Value::Weight(weight) => Some(&weight.dims),
-            Value::Constant(constant) => Some(&constant.dims),
-            Value::Opaque(table) => Some(&table.dims),
+            Value::Weight(weight) => Some(weight.dims.clone()),
+            Value::Constant(constant) => Some(numbers(&constant.dims)),
+            Value::Opaque(table) => Some(table.dims.clone()),
             _ => None,
         }
     }
 
+    /// Whether it has no elements, for any batch.
     pub fn is_nothing(&self) -> bool {
-        matches!(self, Value::Constant(constant) if constant.values.is_empty())
+        self.fixed_dims().is_some_and(|dims| product(&dims) == 0)
     }
 
     /// Its value, if it is a constant.
@@ -155,7 +158,7 @@ impl Weight {
     }
 
     /// The same elements, or some of them, in another shape or order.
-    pub fn seen_as(&self, dims: Vec<usize>) -> Value {
+    pub fn seen_as(&self, dims: Dims) -> Value {
         Value::Weight(Weight { dims, view: View::Other, values: None, ..self.clone() })
     }
 
@@ -170,7 +173,7 @@ impl Weight {
     }
 
     /// The value computed from all `weights`, at least one, in this shape; it is named after the largest.
-    pub fn computed(weights: &[&Weight], dims: Vec<usize>) -> Option<Value> {
+    pub fn computed(weights: &[&Weight], dims: Dims) -> Option<Value> {
         let first = weights.iter().rev().max_by_key(|weight| elements(&weight.dims))?;
         let stored = |weight: &&Weight| {
             std::iter::once((weight.tensor.clone(), weight.elements))

@@ -1,6 +1,6 @@
 //! The values of a graph by name, how many nodes read each, and the declared shapes.
 
-use super::batch::Samples;
+use super::number::{Dims, Number};
 use super::schema::GraphProto;
 use super::source::{dims, reads};
 use super::value::Value;
@@ -50,10 +50,10 @@ impl<'a> Values<'a> {
     }
 
     /// As [`declared`](Self::declared), with the batch in place of the one dimension that may be open.
-    pub fn declared_dims(&self, name: &str, samples: Samples) -> Option<Vec<usize>> {
+    pub fn declared_dims(&self, name: &str, samples: Number) -> Option<Dims> {
         let dims = self.declared(name)?;
         let open = dims.iter().filter(|dim| dim.is_none()).count();
-        (open <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(samples.number()) as usize).collect())
+        (open <= 1).then(|| dims.iter().map(|dim| dim.map_or(samples, Number::from)).collect())
     }
 
     /// Whether the batch is elsewhere in memory than in the axes.

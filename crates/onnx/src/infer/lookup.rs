@@ -1,7 +1,7 @@
 //! Shapes of selections: lookups by index, one-hot codes, the largest elements.
 
-use super::Dims;
 use crate::call::{Call, axis};
+use crate::number::Dims;
 
 pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
     let input = |index: usize| inputs.get(index)?.as_ref();
@@ -16,12 +16,12 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
         "GatherND" => {
             let (data, (tuple, places)) = (input(0)?, input(1)?.split_last()?);
             let shared = usize::try_from(call.int("batch_dims").unwrap_or(0)).ok()?;
-            let behind = shared.checked_add(usize::try_from(*tuple).ok()?)?;
+            let behind = shared.checked_add(tuple.whole()?)?;
             Some(vec![[places, data.get(behind..)?].concat()])
         }
         "OneHot" => {
             let mut dims = input(0)?.clone();
-            let depth = call.constant(1)?.sizes::<u64>()?.first().copied()?;
+            let depth = *call.constant(1)?.values.first()?;
             let along = along(dims.len() + 1, -1)?;
             dims.insert(along, depth);
             Some(vec![dims])
@@ -30,7 +30,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
             let mut dims = input(0)?.clone();
             let count = call.int("k").or_else(|| call.constant(1)?.as_integers().first().copied())?;
             let along = along(dims.len(), -1)?;
-            dims[along] = u64::try_from(count).ok()?;
+            dims[along] = count.into();
             Some(vec![dims.clone(), dims])
         }
         _ => None,

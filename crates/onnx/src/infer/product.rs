@@ -1,7 +1,8 @@
 //! Shapes of matrix products and of recurrent layers, which consist of them.
 
-use super::{Dims, broadcast};
+use super::broadcast;
 use crate::call::Call;
+use crate::number::{Dims, Number};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
@@ -14,7 +15,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
             Some(vec![vec![rows, if call.flag("transB") { c } else { d }]])
         }
         "Einsum" => {
-            let operands: Vec<&[u64]> = inputs.iter().map(Option::as_deref).collect::<Option<_>>()?;
+            let operands: Vec<&[Number]> = inputs.iter().map(Option::as_deref).collect::<Option<_>>()?;
             Some(vec![einsum(call.text("equation"), &operands)?])
         }
         _ => recurrent(call, input(0)?),
@@ -22,7 +23,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
 }
 
 /// As numpy's `matmul`: a vector gets an axis of length 1, which is removed from the result.
-fn matmul(a: &[u64], b: &[u64]) -> Option<Dims> {
+fn matmul(a: &[Number], b: &[Number]) -> Option<Dims> {
     let (rows, inner) = match a {
         [.., rows, inner] => (Some(*rows), *inner),
         [inner] => (None, *inner),
@@ -39,7 +40,7 @@ fn matmul(a: &[u64], b: &[u64]) -> Option<Dims> {
 
 /// Letters name axes; the result has those after the arrow. Without an arrow it has the letters that occur once, in
 /// alphabetical order.
-fn einsum(equation: &str, operands: &[&[u64]]) -> Option<Dims> {
+fn einsum(equation: &str, operands: &[&[Number]]) -> Option<Dims> {
     let equation: String = equation.chars().filter(|letter| !letter.is_whitespace()).collect();
     let (terms, result) = match equation.split_once("->") {
         Some((terms, result)) => (terms, Some(result)),
@@ -73,9 +74,9 @@ pub(super) fn lengths(equation: &str, operands: &[Dims; 2]) -> Option<Dims> {
 }
 
 /// All states, the last one and (LSTM) the last cell; with `layout` 1 the batch comes first.
-fn recurrent(call: &Call, input: &[u64]) -> Option<Vec<Dims>> {
-    let hidden = u64::try_from(call.int("hidden_size")?).ok()?;
-    let directions = if call.text("direction") == "bidirectional" { 2 } else { 1 };
+fn recurrent(call: &Call, input: &[Number]) -> Option<Vec<Dims>> {
+    let hidden = call.int("hidden_size")?.into();
+    let directions = if call.text("direction") == "bidirectional" { 2 } else { 1 }.into();
     let &[a, b, _] = input else { return None };
     let (all, last) = match call.flag("layout") {
         true => (vec![a, b, directions, hidden], vec![a, directions, hidden]),
@@ -87,21 +88,25 @@ fn recurrent(call: &Call, input: &[u64]) -> Option<Vec<Dims>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::numbers;
 
     #[test]
     fn products_follow_numpy() {
         // numpy.matmul(ones(4, 196, 16), ones(1, 16, 64)).shape, and with a vector on either side.
-        assert_eq!(matmul(&[4, 196, 16], &[1, 16, 64]), Some(vec![4, 196, 64]));
-        assert_eq!(matmul(&[16], &[3, 16, 5]), Some(vec![3, 5]));
-        assert_eq!(matmul(&[3, 5, 16], &[16]), Some(vec![3, 5]));
-        assert_eq!(matmul(&[3, 5], &[4, 6]), None);
+        assert_eq!(matmul(&numbers(&[4, 196, 16]), &numbers(&[1, 16, 64])), Some(numbers(&[4, 196, 64])));
+        assert_eq!(matmul(&numbers(&[16]), &numbers(&[3, 16, 5])), Some(numbers(&[3, 5])));
+        assert_eq!(matmul(&numbers(&[3, 5, 16]), &numbers(&[16])), Some(numbers(&[3, 5])));
+        assert_eq!(matmul(&numbers(&[3, 5]), &numbers(&[4, 6])), None);
     }
 
     #[test]
     fn einsums_follow_numpy() {
         // numpy.einsum(equation, ...).shape
-        assert_eq!(einsum("bhid,bhjd->bhij", &[&[2, 3, 4, 5], &[2, 3, 6, 5]]), Some(vec![2, 3, 4, 6]));
-        assert_eq!(einsum("...ij, jk", &[&[7, 2, 3], &[3, 4]]), Some(vec![7, 2, 4]));
-        assert_eq!(einsum("ij->ji", &[&[2, 3]]), Some(vec![3, 2]));
+        assert_eq!(
+            einsum("bhid,bhjd->bhij", &[&numbers(&[2, 3, 4, 5]), &numbers(&[2, 3, 6, 5])]),
+            Some(numbers(&[2, 3, 4, 6]))
+        );
+        assert_eq!(einsum("...ij, jk", &[&numbers(&[7, 2, 3]), &numbers(&[3, 4])]), Some(numbers(&[7, 2, 4])));
+        assert_eq!(einsum("ij->ji", &[&numbers(&[2, 3])]), Some(numbers(&[3, 2])));
     }
 }

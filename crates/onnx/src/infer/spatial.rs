@@ -1,7 +1,7 @@
 //! Shapes of operators on images, sequences and volumes: one batch axis, one channel axis, any number of others.
 
-use super::{Dims, product_of};
 use crate::call::{Call, axis};
+use crate::number::{Dims, Number, numbers, product};
 use crate::tensor::Constant;
 
 pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
@@ -11,45 +11,41 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
         "Pad" => padded(call, data),
         "Resize" | "Upsample" => resized(call, data),
         "Conv" | "DeformConv" => windowed(call, data, *input(1)?.first()?, input(1)?.get(2..)?),
-        "MaxPool" | "AveragePool" | "LpPool" => windowed(
-            call,
-            data,
-            *data.get(1)?,
-            &Constant::integers(call.ints("kernel_shape")?.iter().copied()).sizes::<u64>()?,
-        ),
+        "MaxPool" | "AveragePool" | "LpPool" => {
+            windowed(call, data, *data.get(1)?, &numbers(call.ints("kernel_shape")?))
+        }
         "ConvTranspose" => transposed(call, data, input(1)?),
         "MaxUnpool" => unpooled(call, data),
         "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => {
-            Some(data.iter().enumerate().map(|(axis, &dim)| if axis < 2 { dim } else { 1 }).collect())
+            Some(data.iter().enumerate().map(|(axis, &dim)| if axis < 2 { dim } else { 1.into() }).collect())
         }
         "DepthToSpace" | "SpaceToDepth" => blocks(call, data),
         "Col2Im" => columns_back(call, data),
         "GridSample" => Some([data.get(..2)?, input(1)?.get(1..data.len() - 1)?].concat()),
         "AffineGrid" => {
-            let wanted = call.constant(1)?.sizes::<u64>()?;
+            let wanted = &call.constant(1)?.values;
             let (_, image) = wanted.split_at_checked(2)?;
-            Some(wanted[..1].iter().chain(image).copied().chain([image.len() as u64]).collect())
+            Some(wanted[..1].iter().chain(image).copied().chain([image.len().into()]).collect())
         }
         "RoiAlign" => {
-            let [height, width] =
-                ["output_height", "output_width"].map(|name| u64::try_from(call.int(name).unwrap_or(1)));
-            Some(vec![*input(1)?.first()?, *data.get(1)?, height.ok()?, width.ok()?])
+            let [height, width] = ["output_height", "output_width"].map(|name| call.int(name).unwrap_or(1).into());
+            Some(vec![*input(1)?.first()?, *data.get(1)?, height, width])
         }
         _ => None,
     }
 }
 
 /// Every column holds a window of every channel.
-fn columns_back(call: &Call, data: &[u64]) -> Option<Dims> {
-    let (image, window) = (call.constant(1)?.sizes::<u64>()?, call.constant(2)?.sizes::<u64>()?);
+fn columns_back(call: &Call, data: &[Number]) -> Option<Dims> {
+    let (image, window) = (&call.constant(1)?.values, &call.constant(2)?.values);
     let &[batch, elements, _] = data else { return None };
-    let channels = elements.checked_div(product_of(&window)?)?;
-    Some([batch, channels].into_iter().chain(image).collect())
+    let channels = (elements / product(window)).map(f64::floor);
+    Some([&[batch, channels], image.as_slice()].concat())
 }
 
 /// Pairs of the padding before and after; negative ones cut. From opset 18 on, the axes may be given.
-fn padded(call: &Call, data: &[u64]) -> Option<Dims> {
-    let pads = call.integers("pads", 1)?;
+fn padded(call: &Call, data: &[Number]) -> Option<Dims> {
+    let pads = call.numbers("pads", 1)?;
     let axes = call.constant(3).map_or_else(|| (0..data.len() as i64).collect(), Constant::as_integers);
     if pads.len() != 2 * axes.len() {
         return None;
@@ -57,121 +53,113 @@ fn padded(call: &Call, data: &[u64]) -> Option<Dims> {
     let mut dims = data.to_vec();
     for (index, &along) in axes.iter().enumerate() {
         let along = axis(along, dims.len()).ok()?;
-        let added = pads[index].checked_add(pads[index + axes.len()])?;
-        dims[along] = dims[along].checked_add_signed(added)?;
+        dims[along] = dims[along] + pads[index] + pads[index + axes.len()];
     }
     Some(dims)
 }
 
 /// Factors are input 2 (input 1 in opset 10 and in Upsample), or sizes are input 3; from opset 18 on, the axes may be given.
-fn resized(call: &Call, data: &[u64]) -> Option<Dims> {
+fn resized(call: &Call, data: &[Number]) -> Option<Dims> {
     let axes: Vec<usize> = match call.ints("axes") {
         Some(axes) => axes.iter().map(|&one| axis(one, data.len()).ok()).collect::<Option<_>>()?,
         None => (0..data.len()).collect(),
     };
     let mut dims = data.to_vec();
-    if let Some(wanted) = call.constant(3).and_then(Constant::sizes::<u64>) {
+    if let Some(wanted) = call.constant(3).map(|wanted| &wanted.values) {
         // The batch stays, whatever batch the file was exported with.
-        axes.iter().zip(wanted).filter(|(along, _)| **along > 0).for_each(|(&along, wanted)| dims[along] = wanted);
+        axes.iter().zip(wanted).filter(|(along, _)| **along > 0).for_each(|(&along, &wanted)| dims[along] = wanted);
         return Some(dims);
     }
     let factors = match call.floats("scales") {
-        Some(factors) => factors.iter().map(|&factor| f64::from(factor)).collect(),
+        Some(factors) => factors.iter().map(|&factor| f64::from(factor).into()).collect(),
         None => {
             [2, 1].into_iter().filter_map(|at| call.constant(at)).find(|c| c.values.len() == axes.len())?.values.clone()
         }
     };
-    axes.iter().zip(factors).for_each(|(&along, factor)| dims[along] = (data[along] as f64 * factor).floor() as u64);
+    axes.iter().zip(factors).for_each(|(&along, factor)| dims[along] = (data[along] * factor).map(f64::floor));
     Some(dims)
 }
 
 /// Values of an attribute for every spatial axis, or `default` for all.
-fn numbers(call: &Call, name: &str, count: usize, default: u64) -> Option<Dims> {
+fn values(call: &Call, name: &str, count: usize, default: i32) -> Option<Dims> {
     match call.ints(name) {
-        None | Some([]) => Some(vec![default; count]),
-        Some(values) if values.len() == count => values.iter().map(|&value| u64::try_from(value).ok()).collect(),
-        Some(_) => None,
+        None | Some([]) => Some(vec![default.into(); count]),
+        Some(values) => Some(numbers(values)).filter(|values| values.len() == count),
     }
 }
 
-/// The extent of a window, and its movement.
+/// The extent of a window, its movement, and the padding of both sides.
 struct Moves {
     reach: Dims,
     strides: Dims,
     pads: Dims,
 }
 
-fn moves(call: &Call, kernel: &[u64]) -> Option<Moves> {
+fn moves(call: &Call, kernel: &[Number]) -> Option<Moves> {
     let count = kernel.len();
-    let dilations = numbers(call, "dilations", count, 1)?;
-    let reach = kernel
-        .iter()
-        .zip(dilations)
-        .map(|(kernel, dilation)| kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1));
+    let dilations = values(call, "dilations", count, 1)?;
+    let pads = values(call, "pads", 2 * count, 0)?;
     Some(Moves {
-        reach: reach.collect::<Option<_>>()?,
-        strides: numbers(call, "strides", count, 1)?,
-        pads: numbers(call, "pads", 2 * count, 0)?,
+        reach: kernel.iter().zip(dilations).map(|(&kernel, dilation)| (kernel - 1) * dilation + 1).collect(),
+        strides: values(call, "strides", count, 1)?,
+        pads: (0..count).map(|at| pads[at] + pads[at + count]).collect(),
     })
 }
 
-fn windowed(call: &Call, data: &[u64], channels: u64, kernel: &[u64]) -> Option<Dims> {
+fn windowed(call: &Call, data: &[Number], channels: Number, kernel: &[Number]) -> Option<Dims> {
     let Moves { reach, strides, pads } = moves(call, kernel)?;
     let mut dims = vec![*data.first()?, channels];
-    let same = call.text("auto_pad").starts_with("SAME");
+    let padding = call.text("auto_pad");
     for (at, &size) in data.get(2..)?.iter().enumerate() {
-        let stride = strides.get(at).copied().filter(|&stride| stride > 0)?;
-        let pads = if call.text("auto_pad") == "VALID" { 0 } else { pads[at].checked_add(pads[at + kernel.len()])? };
-        let room = size.checked_add(pads)?.checked_sub(reach[at]);
-        dims.push(match (same, call.flag("ceil_mode")) {
-            (true, _) => size.div_ceil(stride),
-            (false, true) => room?.div_ceil(stride) + 1,
-            (false, false) => room? / stride + 1,
+        let stride = *strides.get(at)?;
+        let room = size - reach[at] + if padding == "VALID" { 0.into() } else { pads[at] };
+        dims.push(match (padding.starts_with("SAME"), call.flag("ceil_mode")) {
+            (true, _) => (size / stride).map(f64::ceil),
+            (false, _) if room < 0 => return None,
+            (false, true) => (room / stride).map(f64::ceil) + 1,
+            (false, false) => (room / stride).map(f64::floor) + 1,
         });
     }
     Some(dims)
 }
 
-fn transposed(call: &Call, data: &[u64], filters: &[u64]) -> Option<Dims> {
-    let channels = filters.get(1)?.checked_mul(u64::try_from(call.int("group").unwrap_or(1)).ok()?)?;
-    let kernel = filters.get(2..)?;
+fn transposed(call: &Call, data: &[Number], filters: &[Number]) -> Option<Dims> {
+    let (&[_, of_group], kernel) = filters.split_first_chunk()?;
     let Moves { reach, strides, pads } = moves(call, kernel)?;
-    let extra = numbers(call, "output_padding", kernel.len(), 0)?;
-    let mut dims = vec![*data.first()?, channels];
+    let extra = values(call, "output_padding", kernel.len(), 0)?;
+    let mut dims = vec![*data.first()?, of_group * call.int("group").unwrap_or(1)];
     if let Some(wanted) = call.ints("output_shape") {
-        dims.extend(wanted.iter().map(|&dim| u64::try_from(dim).ok()).collect::<Option<Dims>>()?);
+        dims.extend(numbers(wanted));
         return Some(dims);
     }
     for (at, &size) in data.get(2..)?.iter().enumerate() {
         let stride = *strides.get(at)?;
-        let spread = size.checked_sub(1)?.checked_mul(stride)?.checked_add(reach[at])?.checked_add(extra[at])?;
-        let full = spread.checked_sub(pads[at].checked_add(pads[at + kernel.len()])?)?;
-        dims.push(if call.text("auto_pad").starts_with("SAME") { size.checked_mul(stride)? } else { full });
+        let full = (size - 1) * stride + reach[at] + extra[at] - pads[at];
+        dims.push(if call.text("auto_pad").starts_with("SAME") { size * stride } else { full });
     }
     Some(dims)
 }
 
 /// The smallest image that a pooling with these windows reduces to this size, unless an input gives another.
-fn unpooled(call: &Call, data: &[u64]) -> Option<Dims> {
+fn unpooled(call: &Call, data: &[Number]) -> Option<Dims> {
     if let Some(wanted) = call.constant(2) {
-        return wanted.sizes::<u64>();
+        return Some(wanted.values.clone());
     }
-    let kernel = Constant::integers(call.ints("kernel_shape")?.iter().copied()).sizes::<u64>()?;
-    let Moves { reach, strides, pads } = moves(call, &kernel)?;
+    let Moves { reach, strides, pads } = moves(call, &numbers(call.ints("kernel_shape")?))?;
     let mut dims = data.get(..2)?.to_vec();
     for (at, &size) in data.get(2..)?.iter().enumerate() {
-        let spread = size.checked_sub(1)?.checked_mul(*strides.get(at)?)?.checked_add(*reach.get(at)?)?;
-        dims.push(spread.checked_sub(pads[at].checked_add(pads[at + kernel.len()])?)?);
+        dims.push((size - 1) * *strides.get(at)? + reach[at] - pads[at]);
     }
     Some(dims)
 }
 
-fn blocks(call: &Call, data: &[u64]) -> Option<Dims> {
+fn blocks(call: &Call, data: &[Number]) -> Option<Dims> {
     let &[batch, channels, height, width] = data else { return None };
-    let block = call.int("blocksize").and_then(|block| u64::try_from(block).ok()).filter(|&block| block > 0)?;
-    let area = product_of(&[block, block])?;
+    let block = call.int("blocksize")?;
+    let split = |dim: Number, into: Number| (dim / into).map(f64::floor);
+    let area = Number::from(block) * block;
     Some(match call.node.op_type() {
-        "DepthToSpace" => vec![batch, channels / area, height.checked_mul(block)?, width.checked_mul(block)?],
-        _ => vec![batch, channels.checked_mul(area)?, height / block, width / block],
+        "DepthToSpace" => vec![batch, split(channels, area), height * block, width * block],
+        _ => vec![batch, channels * area, split(height, block.into()), split(width, block.into())],
     })
 }

@@ -9,15 +9,14 @@ use crate::value::Feature;
 use perf4sight_network::{Conv, ConvTranspose, Op, Window};
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
-    match call.input(1).fixed_dims() {
+    match call.input(1).fixed_dims().as_deref() {
         Some([_, _, _]) => return sequence::conv(to, call),
         Some([_, _, _, _, _]) => return volume::conv(to, call),
         Some([_, _, _, _]) if stack::is_stack(to, call) => return stack::conv(to, call),
         _ => {}
     }
     let (image, padded) = unpadded(to, call, 0.0)?;
-    let filters = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
-    let &[out_channels, seen, height, width] = filters else { return Err(Misfit::Unsupported) };
+    let [out_channels, seen, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, seen, groups)?;
     if call.ints("kernel_shape").is_some_and(|kernel| kernel != [height as i64, width as i64]) {
@@ -115,9 +114,7 @@ pub(super) fn size(value: i64) -> Result<usize, Misfit> {
 /// A transposed convolution, whose filters are stored by input, then by output channels of a group.
 pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     let image = to.image(call)?;
-    let Some(&[channels, of_group, height, width]) = call.input(1).fixed_dims() else {
-        return Err(Misfit::Unsupported);
-    };
+    let [channels, of_group, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, channels, 1)?;
     // PyTorch never writes the form that gives sizes instead of paddings.

@@ -1,6 +1,8 @@
 //! Einstein sums of two tensors: batched matrix products between transpositions, as PyTorch runs them (Linear.cpp).
 
+use crate::batch::shape;
 use crate::call::{Call, Misfit, Outcome};
+use crate::number::product;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, Weight};
 use perf4sight_network::{Op, Shape};
@@ -46,9 +48,9 @@ pub(super) fn einsum(to: &mut Translation, call: &Call) -> Outcome {
     let a = operand(to, call, 0, left, dropped)?;
     let b = operand(to, call, 1, right, dropped)?;
     let roles = roles(&a.letters, &b.letters, &wanted)?;
-    let product = product(to, call, [a, b], &roles, &wanted)?;
+    let result = multiplied(to, call, [a, b], &roles, &wanted)?;
     let held = call.features().find_map(|feature| feature.batch).map(|batch| batch.at(place));
-    single(Feature { batch: held, ..product })
+    single(Feature { batch: held, ..result })
 }
 
 /// The letter of the batch, the same in all operands that have one, and whether it is the batch alone.
@@ -79,7 +81,9 @@ fn operand<'c>(
     let letters: Vec<char> = term.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
     let (source, dims) = match call.input(place) {
         Value::Feature(feature) => (Source::Feature(*feature), to.builder.shape(feature.id).dims().to_vec()),
-        Value::Weight(weight) if letters.len() == term.len() => (Source::Weight(weight), weight.dims.clone()),
+        Value::Weight(weight) if letters.len() == term.len() => {
+            (Source::Weight(weight), shape(&weight.dims)?.dims().to_vec())
+        }
         _ => return Err(Misfit::Unsupported),
     };
     let mut once = letters.clone();
@@ -106,7 +110,7 @@ fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<Roles, Misfit> {
     })
 }
 
-fn product(
+fn multiplied(
     to: &mut Translation,
     call: &Call,
     [a, b]: [Operand; 2],
@@ -161,7 +165,7 @@ fn matrices(
             shaped(to, call, node, dims)
         }
         Source::Weight(weight) => {
-            if weight.dims.iter().product::<usize>() != dims.iter().product::<usize>() {
+            if product(&weight.dims) != product(&dims) {
                 return Err(Misfit::Unsupported);
             }
             Ok(Feature { id: to.leaf(call, weight, Shape::new(dims))?, batch: None, guessed: false })

@@ -8,6 +8,7 @@ use crate::curves::{Curve, is_spelled_out, recognised};
 use crate::fold;
 use crate::names;
 use crate::notes::{self, reads_parameter};
+use crate::number::Number;
 use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single};
@@ -99,11 +100,14 @@ fn function(to: &mut Translation, call: &Call) -> Outcome {
     recognise_or(to, call, &[input], curve, unknown(to, call, input))
 }
 
-type TwoNumbers = fn(f64, f64) -> f64;
-
-fn numbers(operator: &str, constant: &Constant) -> Result<(TwoNumbers, f64), Misfit> {
-    let function = fold::binary(operator).ok_or(Misfit::Unsupported)?;
+fn numbers(operator: &str, constant: &Constant) -> Result<(impl Fn(f64, f64) -> f64, f64), Misfit> {
+    let function = of_two(operator).ok_or(Misfit::Unsupported)?;
     Ok((function, constant.uniform().ok_or(Misfit::Unsupported)?))
+}
+
+fn of_two(operator: &str) -> Option<impl Fn(f64, f64) -> f64> {
+    let function = fold::binary(operator)?;
+    Some(move |a: f64, b: f64| function(a.into(), b.into()).known().unwrap_or(f64::NAN))
 }
 
 fn unknown(to: &Translation, call: &Call, input: Feature) -> Op {
@@ -178,7 +182,7 @@ fn scales_input(to: &Translation, call: &Call, read: Feature, value: &Value) -> 
 
 fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 2]) -> Outcome {
     let [a, b] = inputs;
-    let curves = match fold::binary(call.node.op_type()) {
+    let curves = match of_two(call.node.op_type()) {
         Some(function) if a.batch == b.batch => to.curves.zip(a.id, b.id, function),
         _ => Vec::new(),
     };
@@ -208,11 +212,10 @@ fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature
 fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
     let Op::Linear(Linear { bias: false, out_features }) = to.builder.node(input.id).op else { return false };
     let only_here = |name: &String| to.values.is_read_once(name);
-    let vector = call
-        .inputs
-        .iter()
-        .filter_map(Value::fixed_dims)
-        .any(|dims| dims.last() == Some(&out_features) && elements(dims) == out_features as u64);
+    let vector =
+        call.inputs.iter().filter_map(Value::fixed_dims).any(|dims| {
+            dims.last().is_some_and(|&last| last == out_features) && elements(&dims) == out_features as u64
+        });
     let position = call.inputs.iter().position(|value| matches!(value, Value::Feature(_)));
     vector
         && to.may_have_bias(input.id, call)
@@ -251,9 +254,9 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
 }
 
 /// Whether a tensor of the file broadcasts no axis of a tensor with these dimensions.
-fn fits_beside(dims: &[u64], other: &Value) -> bool {
+fn fits_beside(dims: &[Number], other: &Value) -> bool {
     other.fixed_dims().is_none_or(|fixed| {
-        fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f as u64 == d)
+        fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f == d)
     })
 }
 
@@ -285,13 +288,12 @@ pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
         "Bernoulli" => call.constant(0).and_then(Constant::uniform),
         _ => None,
     };
-    let drawn = to.input_dims(call.input(0), to.samples.number()).or_else(|| {
+    let drawn = to.input_dims(call.input(0), to.samples).or_else(|| {
         let declared = to.values.declared(call.node.output.first()?)?;
-        Some(declared.iter().map(|dim| dim.unwrap_or(to.samples.number())).collect())
+        Some(declared.iter().map(|dim| dim.map_or(to.samples, Number::from)).collect())
     });
     let each_sample = drawn.is_some_and(|dims| {
-        dims.split_first()
-            .is_some_and(|(&batch, rest)| batch == to.samples.number() && rest.iter().all(|&dim| dim == 1))
+        dims.split_first().is_some_and(|(&batch, rest)| batch == to.samples && rest.iter().all(|&dim| dim == 1))
     });
     Ok(vec![Value::Random(Random { keep, each_sample })])
 }

@@ -2,6 +2,7 @@
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
+use crate::number::wholes;
 use crate::parameters::Tie;
 use crate::tensor::Constant;
 use crate::translate::{Translation, single};
@@ -10,7 +11,7 @@ use perf4sight_network::{Element, Embedding, Op, Shape};
 
 pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Outcome {
     let numbers = call.feature(1)?;
-    let &[rows, width] = table.dims.as_slice() else { return Err(Misfit::Unsupported) };
+    let [rows, width] = call.fixed(0)?;
     let looked = to.builder.node(numbers.id);
     // A table of numbers that was repeated for every sample.
     let fixed =
@@ -28,7 +29,7 @@ pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Ou
 /// `nn.Embedding`. Lookups in other tables, such as one of relative positions, count as parts of a weight.
 pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
     let Value::Weight(table) = call.input(0) else { return None };
-    let &[rows, width] = table.dims.as_slice() else { return None };
+    let [rows, width] = call.fixed(0).ok()?;
     let numbers = call.input(1).fixed_dims().filter(|dims| !dims.is_empty())?;
     let first = call.node.op_type() == "Gather" && call.int("axis").unwrap_or(0) == 0;
     if !first || table.view != View::Stored || !table.tensor.ends_with(".weight") {
@@ -38,14 +39,13 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
     if let Some(place) = known.iter().find(|place| !(-(rows as i64)..rows as i64).contains(*place)) {
         return Some(Err(Misfit::Wrong(format!("looks up row {place} of a table of {rows}"))));
     }
-    let (batch, places) = match numbers {
-        [1, places @ ..] if !places.is_empty() => (Some(Batch::FIRST), places),
-        [samples, places @ ..] if *samples as u64 == to.samples.number() && !places.is_empty() => {
+    let (batch, places) = match numbers.as_slice() {
+        &[samples, ref places @ ..] if (samples == 1 || samples == to.samples) && !places.is_empty() => {
             (Some(Batch::FIRST), places)
         }
         places => (None, places),
     };
-    let embedding = Embedding { rows, width, fixed: Some(Shape::new(places)) };
+    let embedding = Embedding { rows, width, fixed: Some(Shape::new(wholes::<usize>(places)?)) };
     to.hold_tables(call);
     let name = to.name(call);
     // In our files the rows are repeated for every sample after the lookup.

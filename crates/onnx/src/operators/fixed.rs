@@ -1,8 +1,9 @@
 //! Operations that do not depend on the network's input: views of weights, tables, random numbers.
 
 use super::unknown;
-use crate::batch::Batch;
+use crate::batch::{Batch, shape};
 use crate::call::{Call, Misfit, Outcome, axis};
+use crate::number::{Dims, Number, product};
 use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single, stem};
@@ -32,7 +33,7 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
         }
         [same, ..] if matches!(operator, "Identity" | "Cast" | "CastLike" | "Dropout") => Ok(vec![same.clone()]),
         [fixed] if operator == "Shape" => match fixed.fixed_dims() {
-            Some(dims) => super::shapes::of(call, &tensor_dims(dims)),
+            Some(dims) => super::shapes::of(call, &dims),
             None => Err(Misfit::Unsupported),
         },
         [Value::Weight(weight), ..] if operator == "SplitToSequence" => in_parts(call, weight),
@@ -51,31 +52,32 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
 fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<Call<'c>>, Misfit> {
     let computes = matches!(call.node.op_type(), "MatMul" | "Gemm" | "Conv" | "Add" | "Sub" | "Mul" | "Div");
     let is_trained = call.inputs.iter().any(|input| matches!(input, Value::Weight(_)));
-    if !computes || !is_trained || !to.samples.is_open() {
+    if !computes || !is_trained || to.samples != Number::BATCH {
         return Ok(None);
     }
     let mut inputs = call.inputs.clone();
     for input in &mut inputs {
         let Value::Opaque(Table { dims, of }) = input else { continue };
-        let Some(axis) = dims.iter().position(|&dim| dim as u64 == to.samples.number()) else { continue };
+        let Some(axis) = dims.iter().position(|&dim| dim == to.samples) else { continue };
         dims.remove(axis);
-        let shape = Shape::new(dims.as_slice());
+        let shape = shape(dims)?;
         let name = format!("{}_table", own_name(call));
         *input = Value::Feature(table_of_samples(to, &name, (shape, Batch::alone_at(axis)), of.as_ref())?);
     }
     let any = inputs.iter().any(|input| matches!(input, Value::Feature(_)));
-    Ok(any.then_some(Call { node: call.node, inputs, opset: call.opset }))
+    Ok(any.then_some(Call { node: call.node, inputs }))
 }
 
 fn in_parts(call: &Call, weight: &Weight) -> Outcome {
     let axis = axis(call.int("axis").unwrap_or(0), weight.dims.len())?;
-    let lengths = super::movement::lengths(call, weight.dims[axis])?;
-    if lengths.iter().sum::<usize>() != weight.dims[axis] {
-        return Err(Misfit::Wrong(format!("cuts an axis of {} into parts of {lengths:?}", weight.dims[axis])));
+    let whole = weight.dims[axis].whole().ok_or(Misfit::Unsupported)?;
+    let lengths = super::movement::lengths(call, whole)?;
+    if lengths.iter().sum::<usize>() != whole {
+        return Err(Misfit::Wrong(format!("cuts an axis of {whole} into parts of {lengths:?}")));
     }
     let part = |length: usize| {
         let mut dims = weight.dims.clone();
-        dims[axis] = length;
+        dims[axis] = length.into();
         weight.seen_as(dims)
     };
     Ok(vec![Value::Sequence(lengths.into_iter().map(part).collect())])
@@ -93,7 +95,7 @@ fn derived(to: &mut Translation, call: &Call) -> Outcome {
         call.node.op_type(),
         "Slice" | "Split" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose"
     );
-    let value = |dims: Vec<usize>| match weights.as_slice() {
+    let value = |dims: Dims| match weights.as_slice() {
         [weight] if turns(call, &dims) => weight.turned(),
         [weight] if partial || keeps_elements(call.node.op_type()) => weight.seen_as(dims),
         weights => Weight::computed(weights, dims.clone()).unwrap_or_else(|| {
@@ -101,7 +103,7 @@ fn derived(to: &mut Translation, call: &Call) -> Outcome {
         }),
     };
     let makes = !partial && !matches!(call.node.op_type(), "Expand" | "Gather");
-    let value = |dims: Vec<usize>| match value(dims) {
+    let value = |dims: Dims| match value(dims) {
         Value::Weight(weight) => Value::Weight(Weight { made: weight.made || makes, ..with_bias(to, call, weight) }),
         other => other,
     };
@@ -128,7 +130,7 @@ fn with_bias(to: &Translation, call: &Call, weight: Weight) -> Weight {
         return weight;
     }
     let name: Rc<str> = format!("{}.bias", stem(&layer.tensor).unwrap_or(&layer.tensor)).into();
-    let bias = (name, layer.dims[0] as u64);
+    let bias = (name, elements(&layer.dims[..1]));
     Weight { computed: true, others: weight.others.iter().cloned().chain([bias]).collect(), ..weight }
 }
 
@@ -158,7 +160,7 @@ fn ends_gradient(call: &Call) -> bool {
     }
 }
 
-fn turns(call: &Call, dims: &[usize]) -> bool {
+fn turns(call: &Call, dims: &[Number]) -> bool {
     call.node.op_type() == "Transpose" && rearrange::order(call, dims.len()).is_ok_and(|order| order == [1, 0])
 }
 
@@ -167,20 +169,12 @@ fn keeps_elements(operator: &str) -> bool {
     KEEP.split(' ').any(|known| known == operator)
 }
 
-fn tensor_dims(dims: &[usize]) -> Vec<u64> {
-    dims.iter().map(|&dim| dim as u64).collect()
-}
-
-fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
-    let inputs: Vec<_> = call.inputs.iter().map(|input| input.fixed_dims().map(tensor_dims)).collect();
-    let ruled = infer::outputs(call, &inputs).and_then(|shapes| {
-        let shapes = shapes.into_iter().map(|dims| dims.into_iter().map(|dim| usize::try_from(dim).ok()).collect());
-        shapes.collect::<Option<Vec<Vec<usize>>>>()
-    });
+fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Dims>> {
+    let inputs: Vec<_> = call.inputs.iter().map(Value::fixed_dims).collect();
     let declared = || call.node.output.iter().map(|output| to.values.declared_dims(output, to.samples)).collect();
     // Tables with a part for every sample of a symbolic batch are not stored in memory.
-    let most = MAX_ELEMENTS.saturating_mul(to.samples.number());
-    ruled.or_else(declared).filter(|shapes| shapes.iter().all(|dims| elements(dims) <= most))
+    let is_larger = |dims: &Dims| product(dims) > to.samples * MAX_ELEMENTS;
+    infer::outputs(call, &inputs).or_else(declared).filter(|shapes| !shapes.iter().any(is_larger))
 }
 
 /// The result of arithmetic on random numbers: the share that a comparison keeps, or `floor(share + uniform)`.
@@ -197,44 +191,46 @@ fn randomness(call: &Call, input: &Value) -> Option<Value> {
 }
 
 /// A copy of a tensor for every sample, such as a class token or learned queries; other copies are computed like any operation.
-fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
-    let Some(target) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
+fn expand(to: &mut Translation, call: &Call, own: &[Number]) -> Outcome {
+    let Some(target) = call.input(1).as_constant().map(|target| &target.values) else { return derived(to, call) };
     let ones = target.len().saturating_sub(own.len());
-    let mut own: Vec<usize> = std::iter::repeat_n(1, ones).chain(own.iter().copied()).collect();
-    let is_batch =
-        |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] as u64 == to.samples.number();
+    let mut own: Dims = std::iter::repeat_n(1.into(), ones).chain(own.iter().copied()).collect();
+    let is_batch = |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] == to.samples;
     let Some(axis) = place_of_batch(to, target.len(), is_batch) else { return derived(to, call) };
     own.remove(axis);
     let others = target.iter().enumerate().filter(|(other, _)| *other != axis);
-    let wanted: Option<Vec<u64>> = others.map(|(_, &dim)| u64::try_from(dim).ok()).collect();
-    let shape = wanted.and_then(|wanted| infer::broadcast(&tensor_dims(&own), &wanted)).ok_or(Misfit::Unsupported)?;
-    let shape = Shape::new(shape.into_iter().map(|dim| dim as usize).collect::<Vec<_>>());
-    single(of_samples(to, call, shape, Batch::alone_at(axis))?)
+    let wanted: Dims = others.map(|(_, &dim)| dim).collect();
+    let dims = infer::broadcast(&own, &wanted).ok_or(Misfit::Unsupported)?;
+    single(of_samples(to, call, shape(&dims)?, Batch::alone_at(axis))?)
 }
 
 /// Repeats a tensor for every sample, also along its first axis, as for the heads of positions in DeBERTa.
-fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
-    let Some(repeats) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
+fn tile(to: &mut Translation, call: &Call, own: &[Number]) -> Outcome {
+    let Some(repeats) = call.input(1).as_constant().map(|repeats| &repeats.values) else { return derived(to, call) };
     let once = |axis: usize| (0..repeats.len()).all(|other| other == axis || repeats[other] == 1);
     // If the file's batch is a single sample, a copy for every sample repeats nothing.
     let is_batch = |axis: usize| {
-        to.samples.number() > 1
-            && repeats[axis] as u64 == to.samples.number()
+        to.samples > 1
+            && repeats[axis] == to.samples
             && once(axis)
-            && (axis == 0 || own.get(axis) == Some(&1))
+            && (axis == 0 || own.get(axis).is_some_and(|&dim| dim == 1))
     };
     let place = place_of_batch(to, repeats.len(), is_batch).filter(|_| own.len() == repeats.len());
     let Some(axis) = place else { return derived(to, call) };
-    let once = match own[axis] {
-        1 => of_samples(to, call, Shape::new([&own[..axis], &own[axis + 1..]].concat()), Batch::alone_at(axis))?,
-        times => of_samples(to, call, Shape::new(own), Batch::holding(axis, times as u64, None))?,
+    let own = shape(own)?;
+    let once = match own.dims()[axis] {
+        1 => {
+            let sample = Shape::new([&own.dims()[..axis], &own.dims()[axis + 1..]].concat());
+            of_samples(to, call, sample, Batch::alone_at(axis))?
+        }
+        times => of_samples(to, call, own, Batch::holding(axis, times, None))?,
     };
     single(super::contiguous::copied(to, own_name(call), once)?)
 }
 
 /// The first axis that may be the batch, where its length cannot be a coincidence: the first axis of all, or an open one.
 fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> bool) -> Option<usize> {
-    (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.samples.is_open())
+    (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.samples == Number::BATCH)
 }
 
 fn of_samples(to: &mut Translation, call: &Call, shape: Shape, batch: Batch) -> Result<Feature, Misfit> {

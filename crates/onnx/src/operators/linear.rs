@@ -9,7 +9,7 @@ use perf4sight_network::{Linear, Op};
 
 pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let Some(&[rows, columns]) = call.input(1).fixed_dims() else { return Err(Misfit::Unsupported) };
+    let [rows, columns] = call.fixed(1)?;
     if call.flag("transA") {
         return Err(Misfit::Unsupported);
     }
@@ -22,9 +22,8 @@ pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
-    let (left, right) = (call.input(0), call.input(1));
-    match (left, right.fixed_dims()) {
-        (Value::Feature(left), Some(&[inputs, outputs])) => {
+    match (call.input(0), call.fixed(1)) {
+        (Value::Feature(left), Ok([inputs, outputs])) => {
             layer(to, call, *left, Matrix { sizes: [inputs, outputs], axis: 1, bias: false })
         }
         _ => {

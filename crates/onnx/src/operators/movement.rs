@@ -2,8 +2,9 @@
 
 use super::contiguous;
 use crate::align::aligned;
-use crate::batch::Batch;
+use crate::batch::{Batch, shape};
 use crate::call::{Call, Misfit, Outcome, axis as counted};
+use crate::number::{Number, product, wholes};
 use crate::rearrange;
 use crate::tensor::Constant;
 use crate::translate::{Translation, known, own_name, single};
@@ -14,7 +15,7 @@ pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
     let axis = call.int("axis").ok_or_else(|| Misfit::Wrong("has no axis".into()))?;
     // Empty operands, such as the class token of a network without one, add nothing.
     let inputs = call.inputs.iter().filter(|input| !input.is_nothing()).cloned().collect();
-    let call = &Call { node: call.node, inputs, opset: call.opset };
+    let call = &Call { node: call.node, inputs };
     if let [Value::Feature(only)] = call.inputs.as_slice() {
         return single(*only);
     }
@@ -58,23 +59,17 @@ pub(super) fn sequence_at(call: &Call) -> Outcome {
 
 pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let [starts, ends] = [("starts", 1), ("ends", 2)].map(|(name, index)| call.integers(name, index));
-    let (starts, ends) = (starts.ok_or(Misfit::Unsupported)?, ends.ok_or(Misfit::Unsupported)?);
-    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], |steps| steps.as_integers());
-    if [ends.len(), axes.len(), steps.len()].iter().any(|&count| count != starts.len()) {
-        return Err(Misfit::Wrong("has starts, ends, axes and steps of different lengths".into()));
-    }
     let mut result = input;
-    for (((&start, &end), &axis), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-        let length = to.dims(result)[counted(axis, to.dims(result).len())?];
-        let (first, count) = rearrange::span(start, end, step, length).ok_or(Misfit::Unsupported)?;
+    for cut in rearrange::cuts(call)? {
+        let length = to.dims(result)[counted(cut.axis, to.dims(result).len())?];
+        let (first, count) = rearrange::span(&cut, length).ok_or(Misfit::Unsupported)?;
         if count == 0 {
             return known(Constant::nothing());
         }
-        if (first, count, step) != (0, length, 1) {
-            let axis = to.axis(result, axis)?;
-            result = taken(to, call, result, Run { axis, first: first as usize, count: count as usize, step })?;
+        if first != 0 || count != length || cut.step != 1 {
+            let axis = to.axis(result, cut.axis)?;
+            let [first, count] = [first, count].map(|number| number.whole().ok_or(Misfit::Unsupported));
+            result = taken(to, call, result, Run { axis, first: first?, count: count?, step: cut.step })?;
         }
     }
     single(result)
@@ -146,13 +141,13 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let onnx_axis = counted(call.int("axis").unwrap_or(0), to.dims(input).len())?;
     if let Value::Feature(found) = call.input(1) {
-        let indices = found_dims(to, *found);
+        let indices = to.dims(*found);
         let rows = rows_of_samples(to, input, onnx_axis, &indices).ok_or(Misfit::Unsupported)?;
         return rows_picked(to, call, input, rows);
     }
-    let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?.to_vec();
+    let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
     if of_strides(to, call, input, &indices) {
-        return super::shapes::view(to, call, input, &indices.iter().map(|&dim| dim as u64).collect::<Vec<_>>());
+        return super::shapes::view(to, call, input, &indices);
     }
     if let Some(rows) = rows_of_samples(to, input, onnx_axis, &indices) {
         return rows_picked(to, call, input, rows);
@@ -160,7 +155,7 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     let axis = to.axis(input, onnx_axis as i64)?;
     let picked = picked(to, call, input, axis)?;
     let mut dims = to.builder.shape(picked.id).dims().to_vec();
-    dims.splice(axis..=axis, indices.iter().copied());
+    dims.splice(axis..=axis, shape(&indices)?.dims().iter().copied());
     let shape = Shape::new(dims);
     let moved = |batch: usize| if onnx_axis < batch { batch + indices.len() - 1 } else { batch };
     let batch = picked.batch.map(|batch| batch.at(moved(batch.axis)));
@@ -171,16 +166,12 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     single(Feature { batch, ..seen })
 }
 
-fn found_dims(to: &Translation, found: Feature) -> Vec<usize> {
-    to.dims(found).into_iter().map(|dim| dim as usize).collect()
-}
-
 /// The positions of one sample, if samples follow each other along an axis and a lookup along it takes equally many of each.
 /// PyTorch's users index a mask so, by the number of the sample and a position in it; CLIP so selects its end token.
-fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[usize]) -> Option<Vec<usize>> {
+fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[Number]) -> Option<Vec<usize>> {
     input.batch.filter(|batch| !batch.alone() && [batch.axis, axis] == [0, 0])?;
     let (&samples, places) = indices.split_first()?;
-    (samples as u64 == to.samples.number()).then(|| places.to_vec())
+    wholes(places).filter(|_| samples == to.samples)
 }
 
 /// Takes equally many rows of every sample; their numbers are unknown.
@@ -202,28 +193,28 @@ fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<us
 pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let indices = match call.input(1) {
-        Value::Feature(found) => found_dims(to, *found),
-        other => other.fixed_dims().ok_or(Misfit::Unsupported)?.to_vec(),
+        Value::Feature(found) => to.dims(*found),
+        other => other.fixed_dims().ok_or(Misfit::Unsupported)?,
     };
     let first = input.batch == Some(Batch::FIRST) && call.int("batch_dims").unwrap_or(0) == 0;
     match indices.as_slice() {
-        [samples, places @ .., 2] if first && *samples as u64 == to.samples.number() => {
-            rows_picked(to, call, input, places.to_vec())
+        [samples, places @ .., pair] if first && *samples == to.samples && *pair == 2 => {
+            rows_picked(to, call, input, shape(places)?.dims().to_vec())
         }
         _ => Err(Misfit::Unsupported),
     }
 }
 
 /// Whether a lookup is the default exporter's form of a view: all elements, by their positions in memory.
-fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[usize]) -> bool {
+fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[Number]) -> bool {
     let dims = to.dims(input);
     let strided = crate::notes::operation(call.node).contains("as_strided");
-    strided && dims.len() == 1 && indices.iter().map(|&dim| dim as u64).product::<u64>() == dims[0]
+    strided && dims.len() == 1 && product(indices) == dims[0]
 }
 
 fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Result<Feature, Misfit> {
     let length = to.builder.shape(input.id).dims()[axis];
-    let count = call.input(1).fixed_dims().unwrap_or_default().iter().product();
+    let count = shape(&call.input(1).fixed_dims().unwrap_or_default())?.dims().iter().product();
     let place = |&index: &i64| {
         let place = if index < 0 { index.saturating_add(length as i64) } else { index };
         usize::try_from(place).ok().filter(|&place| place < length)

@@ -1,6 +1,6 @@
 //! Normalisations, also those written as several operators, and softmax.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, shape};
 use crate::call::{Call, Misfit, Outcome};
 use crate::notes::reads_parameter;
 use crate::pending::Pending;
@@ -120,9 +120,9 @@ pub(super) fn root_mean_square(to: &mut Translation, call: &Call) -> Outcome {
     let normal = to.add_like(name, Op::Binary(Binary::Mul), &[input, last])?;
     let Value::Weight(scale) = call.input(1) else { return single(normal) };
     let rank = to.builder.shape(input.id).rank();
-    let dims = std::iter::repeat_n(1, rank.saturating_sub(scale.dims.len())).chain(scale.dims.iter().copied());
-    let scale =
-        Feature { id: to.leaf(call, scale, Shape::new(dims.collect::<Vec<_>>()))?, batch: None, guessed: false };
+    let ones = std::iter::repeat_n(1.into(), rank.saturating_sub(scale.dims.len()));
+    let dims: Vec<_> = ones.chain(scale.dims.iter().copied()).collect();
+    let scale = Feature { id: to.leaf(call, scale, shape(&dims)?)?, batch: None, guessed: false };
     single(to.add_like(&format!("{name}_scaled"), Op::Binary(Binary::Mul), &[normal, scale])?)
 }
 
@@ -145,7 +145,7 @@ fn grouped(to: &mut Translation, call: &Call, input: Feature, groups: usize) -> 
     let channels = to.builder.shape(input.id).channels();
     let affine = affine(call)?;
     // The first form of the operator scales groups instead of channels.
-    if affine != Affine::None && call.input(1).fixed_dims() != Some(&[channels]) {
+    if affine != Affine::None && !matches!(call.fixed(1), Ok([scaled]) if scaled == channels) {
         return Err(Misfit::Unsupported);
     }
     let node = to.add_like(&to.name(call), Op::GroupNorm { groups, affine }, &[input])?;
@@ -183,7 +183,7 @@ pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: 
     let Some(place) = call.inputs.iter().position(|value| matches!(value, Value::Weight(_))) else { return false };
     let dims = call.input(place).fixed_dims().unwrap_or_default();
     // The channels are in front of all other axes of a sample.
-    let of_channels = elements(dims) == channels as u64 && dims.len() >= rank && dims[dims.len() - rank] == channels;
+    let of_channels = elements(&dims) == channels as u64 && dims.len() >= rank && dims[dims.len() - rank] == channels;
     let read =
         call.node.input.iter().enumerate().find(|(other, _)| *other != place).map_or("", |(_, name)| name.as_str());
     if !of_channels || !to.values.is_read_once(read) {
@@ -201,7 +201,7 @@ pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: 
 
 pub(super) fn softmax(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let default = if call.opset < 13 { 1 } else { -1 };
+    let default = if to.opset < 13 { 1 } else { -1 };
     let axis = to.axis(input, call.int("axis").unwrap_or(default))?;
     single(to.add_like(own_name(call), Op::Softmax { axis }, &[input])?)
 }
@@ -225,7 +225,7 @@ pub(super) fn shifted(
 ) -> Result<Option<Feature>, Misfit> {
     let pending = to.pending.get(&input.id).filter(|_| binary == Binary::Add);
     let Some(&Pending::Normalised(input, axis)) = pending else { return Ok(None) };
-    let weights = call.inputs.iter().filter_map(Value::fixed_dims).map(elements);
+    let weights = call.inputs.iter().filter_map(Value::fixed_dims).map(|dims| elements(&dims));
     let normal = elements(&to.builder.shape(input.id).dims()[axis..]);
     if !to.ours {
         *to.noticed.in_steps.entry("layer-norm").or_default() += 1;

@@ -2,7 +2,8 @@
 
 use crate::attributes as with;
 use crate::batch::Batch;
-use crate::call::{Call, Misfit};
+use crate::call::Call;
+use crate::number::{Number, wholes};
 use crate::schema::tensor_proto::DataType;
 use crate::schema::{AttributeProto, NodeProto, TensorProto};
 use crate::tensor::Constant;
@@ -21,7 +22,7 @@ pub(super) fn kept(
     batch: Option<Batch>,
     parameters: u64,
 ) -> Option<Box<Original>> {
-    let (attribute, axes) = modern(call);
+    let (attribute, axes) = modern(to, call);
     // Operations that we wrote as unknown have nothing to keep.
     if call.node.domain() == DOMAIN
         || attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
@@ -32,8 +33,7 @@ pub(super) fn kept(
     if call.node.op_type() == "ScatterND" && matches!(call.input(0), Value::Constant(_)) {
         return None;
     }
-    let mut operands: Vec<Operand> =
-        (0..call.inputs.len()).map(|place| operand(to, call, place)).collect::<Option<_>>()?;
+    let mut operands: Vec<Operand> = (0..call.inputs.len()).map(|place| operand(call, place)).collect::<Option<_>>()?;
     open_batch(to, call, batch?, &mut operands);
     operands
         .extend(axes.map(|axes| Operand::Integers(vec![axes.len()], axes.into_iter().map(|axis| [0, axis]).collect())));
@@ -43,7 +43,7 @@ pub(super) fn kept(
     }
     Some(Box::new(Original {
         attributes: NodeProto { attribute, ..Default::default() }.encode_to_vec(),
-        opset: to.domains.get(call.node.domain()).copied().unwrap_or(call.opset.max(OPSET)),
+        opset: to.domains.get(call.node.domain()).copied().unwrap_or(to.opset.max(OPSET)),
         operands,
         output,
         outputs: call.node.output.len(),
@@ -54,10 +54,6 @@ pub(super) fn kept(
 /// The operands of an operation as ONNX's operators need them: indices as integers, which are sometimes numbers here, and
 /// untrained numbers for every sample as for one.
 pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
-    let said = |misfit: Misfit| match misfit {
-        Misfit::Wrong(problem) => problem,
-        Misfit::Unsupported => "reads a value that this operator cannot take".to_string(),
-    };
     let mut operands = call.inputs.clone();
     for (place, operand) in operands.iter_mut().enumerate() {
         let name = || format!("{}_{place}", own_name(call));
@@ -65,19 +61,17 @@ pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, 
             Value::Feature(feature)
                 if is_place(call, place) && to.builder.node(feature.id).element == Element::Number =>
             {
-                *feature = to.add_like(&name(), Op::Cast(Element::Integer), &[*feature]).map_err(said)?;
+                *feature = to.add_like(&name(), Op::Cast(Element::Integer), &[*feature])?;
             }
             Value::Opaque(_) | Value::Constant(_) => {
                 let dims = operand.fixed_dims().unwrap_or_default();
-                let Some(batch) = of_samples(to, call, place, dims) else { continue };
-                let dims: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
+                let Some(batch) = of_samples(to, call, place, &dims) else { continue };
+                let sample = batch.sample(&dims)?;
                 let of = if let Value::Opaque(Table { of, .. }) = &*operand { of.as_ref() } else { None };
-                let id = to.table(&name(), batch.sample(&dims), of).map_err(said)?;
+                let id = to.table(&name(), sample, of)?;
                 let numbers = Feature { id, batch: Some(batch), guessed: false };
                 *operand = Value::Feature(match is_place(call, place) {
-                    true => to
-                        .add_like(&format!("{}_places", name()), Op::Cast(Element::Integer), &[numbers])
-                        .map_err(said)?,
+                    true => to.add_like(&format!("{}_places", name()), Op::Cast(Element::Integer), &[numbers])?,
                     false => numbers,
                 });
             }
@@ -99,11 +93,11 @@ fn is_place(call: &Call, place: usize) -> bool {
 /// The batch axis of numbers in the file, which are for its own batch. For an open batch, it is the axis of the batch's length,
 /// or the batch axis of the other operands. For a fixed batch, only tensors that elements are written into and indices of lookups
 /// have one.
-fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Option<Batch> {
-    let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.samples.number());
-    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.samples.number()));
+fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[Number]) -> Option<Batch> {
+    let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim == to.samples);
+    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim, to.samples));
     let noted = call.features().find_map(|feature| feature.batch).filter(fits);
-    if to.samples.is_open() {
+    if to.samples == Number::BATCH {
         return (0..dims.len()).find(|&axis| held(axis)).map(Batch::alone_at).or(noted);
     }
     let operator = call.node.op_type();
@@ -112,10 +106,10 @@ fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Op
 }
 
 /// The attributes in the form of the operator sets that we write, and axes that moved from an attribute to an input.
-fn modern(call: &Call) -> (Vec<AttributeProto>, Option<Vec<i64>>) {
+fn modern(to: &Translation, call: &Call) -> (Vec<AttributeProto>, Option<Vec<i64>>) {
     let operator = call.node.op_type();
     let moved = if operator == "ReduceSum" { 13 } else { 18 };
-    let moves = operator.starts_with("Reduce") && call.opset < moved;
+    let moves = operator.starts_with("Reduce") && to.opset < moved;
     let axes = call.ints("axes").filter(|_| moves).map(<[i64]>::to_vec);
     let renamed = |attribute: AttributeProto| match (operator, attribute.name(), attribute.s()) {
         ("GridSample", "mode", b"bilinear") => with::text("mode", "linear"),
@@ -126,7 +120,7 @@ fn modern(call: &Call) -> (Vec<AttributeProto>, Option<Vec<i64>>) {
     (kept.cloned().map(renamed).collect(), axes)
 }
 
-fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
+fn operand(call: &Call, place: usize) -> Option<Operand> {
     let input = call.input(place);
     let trained = super::unknown::is_trained(call, place);
     Some(match input {
@@ -135,16 +129,15 @@ fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
         Value::Feature(feature) => Operand::Node(feature.batch?.layout()?),
         // Factors of a Resize are constants, whatever their type.
         Value::Weight(weight) if matches!(call.node.op_type(), "Resize" | "Upsample") => {
-            numbers(weight.values.as_deref()?)
+            numbers(weight.values.as_deref()?)?
         }
-        Value::Weight(weight) if weight.view == View::Stored && trained => Operand::Weight(weight.dims.clone()),
-        Value::Weight(weight) if weight.view == View::Stored => Operand::Buffer(weight.dims.clone()),
-        Value::Opaque(table) => Operand::Buffer(table.dims.clone()),
+        Value::Weight(weight) if weight.view == View::Stored && trained => Operand::Weight(wholes(&weight.dims)?),
+        Value::Weight(weight) if weight.view == View::Stored => Operand::Buffer(wholes(&weight.dims)?),
+        Value::Opaque(table) => Operand::Buffer(wholes(&table.dims)?),
         Value::Constant(constant) if constant.integer => {
-            let values = constant.as_integers().into_iter().map(|value| to.samples.parted(value));
-            Operand::Integers(constant.dims.clone(), values.collect())
+            Operand::Integers(constant.dims.clone(), constant.values.iter().map(|value| value.parts()).collect())
         }
-        Value::Constant(constant) => numbers(constant),
+        Value::Constant(constant) => numbers(constant)?,
         _ => return None,
     })
 }
@@ -157,19 +150,20 @@ fn open_batch(to: &Translation, call: &Call, batch: Batch, operands: &mut [Opera
         _ => return,
     };
     let Some(Operand::Integers(_, sizes)) = operands.get_mut(place) else { return };
-    if let Some(size) =
-        sizes.get_mut(batch.axis).filter(|size| size[0] == 0 && batch.fits(size[1] as u64, to.samples.number()))
+    if let Some(size) = sizes.get_mut(batch.axis)
+        && size[0] == 0
+        && batch.fits(size[1].into(), to.samples)
     {
-        *size = [size[1] / to.samples.number() as i64, 0];
+        *size = [batch.times().parts()[1], 0];
     }
 }
 
-fn numbers(constant: &Constant) -> Operand {
+fn numbers(constant: &Constant) -> Option<Operand> {
     let tensor = TensorProto {
         dims: constant.dims.iter().map(|&dim| dim as i64).collect(),
         data_type: Some(DataType::Float as i32),
-        float_data: constant.values.iter().map(|&value| value as f32).collect(),
+        float_data: constant.values.iter().map(|value| Some(value.known()? as f32)).collect::<Option<_>>()?,
         ..Default::default()
     };
-    Operand::Numbers(tensor.encode_to_vec())
+    Some(Operand::Numbers(tensor.encode_to_vec()))
 }

@@ -4,6 +4,7 @@ use super::convolution::{size, window};
 use crate::align::aligned;
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
+use crate::number::wholes;
 use crate::tensor::Constant;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value};
@@ -110,9 +111,9 @@ fn gather_nd(to: &mut Translation, call: &Call) -> Outcome {
     if input.batch == Some(Batch::FIRST) {
         return super::movement::gather_pairs(to, call);
     }
-    let Some((&spanned, places_dims)) = call.input(1).fixed_dims().and_then(<[usize]>::split_last) else {
-        return Err(Misfit::Unsupported);
-    };
+    let places_dims: Vec<usize> =
+        call.input(1).fixed_dims().and_then(|dims| wholes(&dims)).ok_or(Misfit::Unsupported)?;
+    let (&spanned, places_dims) = places_dims.split_last().ok_or(Misfit::Unsupported)?;
     let shared = size(call.int("batch_dims").unwrap_or(0))?;
     let batch = input.batch.filter(|batch| batch.axis >= spanned).ok_or(Misfit::Unsupported)?;
     let dims = to.builder.shape(input.id).dims().to_vec();

@@ -80,7 +80,7 @@ fn cell(call: &Call) -> Result<Cell, Misfit> {
 }
 
 fn check_features(to: &Translation, call: &Call, input: Feature, layer: Recurrent) -> Result<(), Misfit> {
-    let Some(&[directions, rows, features]) = call.input(1).fixed_dims() else { return Err(Misfit::Unsupported) };
+    let [directions, rows, features] = call.fixed(1)?;
     let read = to.builder.shape(input.id).features();
     if [directions, rows, features] == [layer.directions(), layer.rows(), read] {
         return Ok(());

@@ -8,7 +8,7 @@ use crate::value::{Feature, Value};
 use perf4sight_network::{Conv, Op, Shape, Window};
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
-    let Some(&[out_channels, seen, length]) = call.input(1).fixed_dims() else { return Err(Misfit::Unsupported) };
+    let [out_channels, seen, length] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     let window = window(call, length)?;
     let bias = to.has_bias(call);

@@ -1,7 +1,8 @@
 //! Reshapes, and the arithmetic on shapes around them.
 
-use crate::batch::{Batch, listed, product};
+use crate::batch::{Batch, sample};
 use crate::call::{Call, Misfit, Outcome, axis};
+use crate::number::{Dims, Number, product};
 use crate::rearrange::{bound, resolved};
 use crate::tensor::Constant;
 use crate::translate::{Translation, known, own_name, single};
@@ -13,46 +14,43 @@ pub(super) fn shape(to: &Translation, call: &Call) -> Outcome {
 }
 
 /// A shape as a constant, or the part of it that a call requests.
-pub(super) fn of(call: &Call, dims: &[u64]) -> Outcome {
+pub(super) fn of(call: &Call, dims: &[Number]) -> Outcome {
     let start = bound(call.int("start").unwrap_or(0), dims.len());
     let end = bound(call.int("end").unwrap_or(i64::MAX), dims.len());
-    known(Constant::integers(dims[start..end.max(start)].iter().map(|&dim| dim as i64)))
+    known(Constant::integers(dims[start..end.max(start)].iter().copied()))
 }
 
 pub(super) fn size(to: &Translation, call: &Call) -> Outcome {
-    let elements = product(&to.dims(call.feature(0)?)).ok_or(Misfit::Unsupported)?;
-    known(Constant { dims: vec![], values: vec![elements as f64], integer: true })
+    let elements = product(&to.dims(call.feature(0)?));
+    known(Constant { dims: vec![], values: vec![elements], integer: true })
 }
 
 pub(super) fn reshape(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let from = to.dims(input);
-    let target = match call.integers("shape", 1) {
+    let target = match call.numbers("shape", 1) {
         Some(target) => resolved(&from, &target, call.flag("allowzero"))?,
         // The shape is computed from unavailable values; the declared shape of the output is used.
         None => {
             let declared = call.node.output.first().and_then(|name| to.values.declared_dims(name, to.samples));
-            declared.ok_or(Misfit::Unsupported)?.into_iter().map(|dim| dim as u64).collect()
+            declared.ok_or(Misfit::Unsupported)?
         }
     };
     view(to, call, input, &target)
 }
 
 /// The input reshaped to `target`, a full ONNX shape.
-pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
+pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[Number]) -> Outcome {
     let batch = match input.batch {
-        Some(batch) => Some(batch.reshaped(&to.dims(input), target, to.samples.number()).ok_or(Misfit::Unsupported)?),
+        Some(batch) => Some(batch.reshaped(&to.dims(input), target, to.samples).ok_or(Misfit::Unsupported)?),
         None => None,
     };
     placed(to, call, Feature { batch, ..input }, target)
 }
 
 /// The input reshaped to `target`, with the batch placed as in `input`.
-fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
-    let sample = match input.batch {
-        Some(batch) => batch.sample(target),
-        None => perf4sight_network::Shape::new(target.iter().map(|&dim| dim as usize).collect::<Vec<_>>()),
-    };
+fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[Number]) -> Outcome {
+    let sample = sample(target, input.batch)?;
     // Moving only the batch changes nothing for a sample.
     if sample == *to.builder.shape(input.id) {
         return single(input);
@@ -67,8 +65,7 @@ pub(super) fn flatten(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let dims = to.dims(input);
     let cut = bound(call.int("axis").unwrap_or(1), dims.len());
-    let (outer, inner) = (product(&dims[..cut]), product(&dims[cut..]));
-    view(to, call, input, &[outer.ok_or(Misfit::Unsupported)?, inner.ok_or(Misfit::Unsupported)?])
+    view(to, call, input, &[product(&dims[..cut]), product(&dims[cut..])])
 }
 
 pub(super) fn squeeze(to: &mut Translation, call: &Call) -> Outcome {
@@ -80,12 +77,12 @@ pub(super) fn squeeze(to: &mut Translation, call: &Call) -> Outcome {
         None => (0..dims.len()).filter(|&axis| dims[axis] == 1 && Some(axis) != held).collect(),
     };
     if let Some(&axis) = axes.iter().find(|&&axis| dims[axis] != 1) {
-        return Err(Misfit::Wrong(format!("squeezes axis {axis} of {}", listed(&dims))));
+        return Err(Misfit::Wrong(format!("squeezes axis {axis} of {dims:?}")));
     }
     if held.is_some_and(|held| axes.contains(&held)) {
         return Err(Misfit::Unsupported);
     }
-    let target: Vec<u64> = (0..dims.len()).filter(|axis| !axes.contains(axis)).map(|axis| dims[axis]).collect();
+    let target: Dims = (0..dims.len()).filter(|axis| !axes.contains(axis)).map(|axis| dims[axis]).collect();
     let moved = |batch: Batch| batch.at(batch.axis - axes.iter().filter(|&&axis| axis < batch.axis).count());
     placed(to, call, Feature { batch: input.batch.map(moved), ..input }, &target)
 }
@@ -100,7 +97,7 @@ pub(super) fn unsqueeze(to: &mut Translation, call: &Call) -> Outcome {
     let (mut target, mut places) = (Vec::new(), Vec::new());
     for axis in 0..rank {
         if axes.contains(&axis) {
-            target.push(1);
+            target.push(1.into());
         } else if let Some(&dim) = old.next() {
             places.push(axis);
             target.push(dim);

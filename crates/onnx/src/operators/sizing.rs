@@ -1,9 +1,10 @@
 //! Operators that change sizes: padding, broadcasting, repetition, interpolation of images, channels laid out as pixels.
 
 use super::convolution::size;
-use crate::batch::Batch;
+use crate::batch::{Batch, sample};
 use crate::call::{Call, Misfit, Outcome, axis as counted};
 use crate::infer;
+use crate::number::{Dims, Number, wholes};
 use crate::pending::{Padding, Pending};
 use crate::tensor::Constant;
 use crate::translate::{Translation, own_name, single};
@@ -80,8 +81,8 @@ fn cut(to: &mut Translation, call: &Call, input: Feature, pads: &[[i64; 2]]) -> 
 }
 
 /// The full output shape by an operator's rule, for the file's batch.
-fn ruled(to: &Translation, call: &Call) -> Result<Vec<u64>, Misfit> {
-    let inputs: Vec<_> = call.inputs.iter().map(|input| to.input_dims(input, to.samples.number())).collect();
+fn ruled(to: &Translation, call: &Call) -> Result<Dims, Misfit> {
+    let inputs: Vec<_> = call.inputs.iter().map(|input| to.input_dims(input, to.samples)).collect();
     infer::outputs(call, &inputs).and_then(|shapes| shapes.into_iter().next()).ok_or(Misfit::Unsupported)
 }
 
@@ -89,12 +90,13 @@ fn ruled(to: &Translation, call: &Call) -> Result<Vec<u64>, Misfit> {
 pub(super) fn resize(to: &mut Translation, call: &Call) -> Outcome {
     let input = to.image(call)?;
     let target = ruled(to, call)?;
-    let &[_, channels, height, width] = target.as_slice() else { return Err(Misfit::Unsupported) };
+    let target: Vec<usize> = target.get(1..).and_then(wholes).ok_or(Misfit::Unsupported)?;
+    let &[channels, height, width] = target.as_slice() else { return Err(Misfit::Unsupported) };
+    let image = [height, width];
     let same = to.builder.shape(input.id).dims();
-    if channels != same[0] as u64 {
+    if channels != same[0] {
         return Err(Misfit::Unsupported);
     }
-    let image = [height as usize, width as usize];
     if image == [same[1], same[2]] {
         return single(input);
     }
@@ -115,21 +117,18 @@ pub(super) fn expand(to: &mut Translation, call: &Call) -> Outcome {
     stretched(to, call, input, &target)
 }
 
-fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
+fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[Number]) -> Outcome {
     let dims = to.dims(input);
     let more = target.len().checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
     let batch = input.batch.map(|batch| batch.at(batch.axis + more));
-    let sample = |dims: &[u64]| match batch {
-        Some(batch) => batch.sample(dims),
-        None => Shape::new(dims.iter().map(|&dim| dim as usize).collect::<Vec<_>>()),
-    };
     // A file never broadcasts the batch.
     if batch.is_some_and(|batch| target[batch.axis] != dims[batch.axis - more]) {
         return Err(Misfit::Unsupported);
     }
-    let raised: Vec<u64> = std::iter::repeat_n(1, more).chain(dims.iter().copied()).collect();
+    let raised: Dims = std::iter::repeat_n(1.into(), more).chain(dims.iter().copied()).collect();
     let mut result = Feature { batch, ..input };
-    for (shape, op) in [(sample(&raised), Op::Reshape as fn(Shape) -> Op), (sample(target), Op::Expand)] {
+    for (dims, op) in [(raised.as_slice(), Op::Reshape as fn(Shape) -> Op), (target, Op::Expand)] {
+        let shape = sample(dims, batch)?;
         if *to.builder.shape(result.id) != shape {
             result = to.add_like(own_name(call), op(shape), &[result])?;
         }

@@ -21,9 +21,7 @@ pub(super) fn is_stack(to: &Translation, call: &Call) -> bool {
 }
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
-    let Some(&[out_channels, seen, height, width]) = call.input(1).fixed_dims() else {
-        return Err(Misfit::Unsupported);
-    };
+    let [out_channels, seen, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     let bias = to.has_bias(call);
     over(to, call, [height, width], |to, slices, window| {

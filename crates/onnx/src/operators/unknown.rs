@@ -1,13 +1,13 @@
 //! Unsupported operators: loaded with their weights, and with their shape if it can be inferred.
 
 use super::original;
-use crate::batch::Batch;
+use crate::batch::{Batch, sample};
 use crate::call::{Call, Misfit, Outcome};
 use crate::infer;
-use crate::infer::Dims;
+use crate::number::{Dims, Number, product};
 use crate::source::described;
 use crate::translate::{Translation, own_name, single};
-use crate::value::{Feature, Table, Value, Weight};
+use crate::value::{Feature, Table, Value, Weight, elements};
 use crate::{ADAPTIVE, DOMAIN};
 use perf4sight_network::{NodeId, Op, Shape, Unknown};
 
@@ -30,7 +30,7 @@ pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
 /// # Errors
 /// One clause, if not even its shape is known.
 pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
-    let call = &Call { node: call.node, inputs: original::operands(to, call)?, opset: call.opset };
+    let call = &Call { node: call.node, inputs: original::operands(to, call)? };
     let inputs: Vec<Feature> = call.features().collect();
     let weights = weights(call);
     if inputs.is_empty() && weights.is_empty() {
@@ -43,7 +43,7 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
     let Read { parameters, mut owner } = read(to, call, &weights);
     let mut outputs = Vec::new();
     for index in read_outputs(to, call) {
-        let Extent { shape, batch, guessed, across } = extent(to, call, index, inputs.first().copied());
+        let Extent { shape, batch, guessed, across } = extent(to, call, index, inputs.first().copied())?;
         if guessed && !inputs.iter().any(|input| input.guessed) {
             to.noticed.guessed.push(described(call.node));
         }
@@ -142,29 +142,28 @@ fn op_type(call: &Call) -> String {
 
 /// Multiply-accumulates of one sample of a product with the result `shape`.
 fn macs(to: &Translation, call: &Call, shape: &Shape) -> u64 {
-    let dims = |place: usize| to.input_dims(call.input(place), 1).unwrap_or_default();
-    let last = |dims: Dims| dims.last().copied().unwrap_or(0);
-    let each = |filters: Dims| filters.iter().skip(1).fold(1u64, |product, &dim| product.saturating_mul(dim));
-    let elements = |dims: Dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
-    match call.node.op_type() {
-        "Conv" | "DeformConv" => shape.elements().saturating_mul(each(dims(1))),
+    let dims = |place: usize| to.input_dims(call.input(place), 1.into()).unwrap_or_default();
+    let last = |dims: Dims| dims.last().copied().unwrap_or(0.into());
+    let each = |filters: Dims| product(filters.get(1..).unwrap_or_default());
+    let made = product(shape.dims());
+    elements(&[match call.node.op_type() {
+        "Conv" | "DeformConv" => made * each(dims(1)),
         // Every element of its input is multiplied with every filter of its group.
-        "ConvTranspose" => elements(dims(0)).saturating_mul(each(dims(1))),
-        "MatMul" => shape.elements().saturating_mul(last(dims(0))),
-        "Gemm" if !call.flag("transA") => shape.elements().saturating_mul(last(dims(0))),
-        "Einsum" => infer::terms(call, &[dims(0), dims(1)]).unwrap_or(0),
+        "ConvTranspose" => product(&dims(0)) * each(dims(1)),
+        "MatMul" => made * last(dims(0)),
+        "Gemm" if !call.flag("transA") => made * last(dims(0)),
+        "Einsum" => infer::terms(call, &[dims(0), dims(1)]).map_or(0.into(), |terms| product(&terms)),
         // The gates of every step are one product with the input and one with the hidden state.
         "LSTM" | "GRU" | "RNN" => recurrent(dims(1), dims(2), dims(0)),
-        _ => 0,
-    }
+        _ => 0.into(),
+    }])
 }
 
 /// Products of a recurrent layer over all steps of one sample. The axes of its weights are direction, gates, inputs; the weights
 /// of the hidden state have the same axes.
-fn recurrent(inputs: Dims, remembered: Dims, data: Dims) -> u64 {
-    let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
-    let steps = data.split_last().map_or(0, |(_, steps)| elements(steps));
-    steps.saturating_mul(elements(&inputs).saturating_add(elements(&remembered)))
+fn recurrent(inputs: Dims, remembered: Dims, data: Dims) -> Number {
+    let steps = data.split_last().map_or(0.into(), |(_, steps)| product(steps));
+    steps * (product(&inputs) + product(&remembered))
 }
 
 struct Extent {
@@ -175,7 +174,7 @@ struct Extent {
     across: bool,
 }
 
-fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) -> Extent {
+fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) -> Result<Extent, Misfit> {
     let name = call.node.output[output].as_str();
     let ruled = ruled(to, call, output);
     let across = ruled.as_ref().is_some_and(|ruled| ruled.across);
@@ -184,18 +183,17 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
     {
         let fits = |ruled: Ruled| ruled.batch.filter(|batch| batch.axis < dims.len());
         let batch = held(to, name, &dims, ruled.and_then(fits), input);
-        return Extent { shape: sample(&dims, batch), batch, guessed: false, across };
+        return Ok(Extent { shape: sample(&dims, batch)?, batch, guessed: false, across });
     }
-    match (ruled, input) {
+    Ok(match (ruled, input) {
         (Some(Ruled { dims, batch, across }), _) => {
-            let dims: Vec<usize> = dims.iter().map(|&dim| usize::try_from(dim).unwrap_or(usize::MAX)).collect();
-            Extent { shape: sample(&dims, batch), batch, guessed: false, across }
+            Extent { shape: sample(&dims, batch)?, batch, guessed: false, across }
         }
         (None, Some(input)) => {
             Extent { shape: to.builder.shape(input.id).clone(), batch: input.batch, guessed: true, across }
         }
         (None, None) => Extent { shape: Shape::new([1]), batch: None, guessed: true, across },
-    }
+    })
 }
 
 /// Whether the size of a result depends on the data, so that an open dimension of it is not the batch.
@@ -205,11 +203,11 @@ fn has_data_dependent_shape(call: &Call) -> bool {
 
 /// The axis of the batch in a declared shape: the symbolic axis, otherwise the one by the operator's rule, otherwise the first
 /// axis of that length.
-fn held(to: &Translation, name: &str, dims: &[usize], ruled: Option<Batch>, input: Option<Feature>) -> Option<Batch> {
+fn held(to: &Translation, name: &str, dims: &[Number], ruled: Option<Batch>, input: Option<Feature>) -> Option<Batch> {
     let symbolic = to.values.declared(name).and_then(|dims| dims.iter().position(Option::is_none)).map(Batch::alone_at);
-    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.samples.number()));
+    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim, to.samples));
     let depends = input.is_some_and(|input| input.batch.is_some());
-    let equal = || dims.iter().position(|&dim| depends && dim as u64 == to.samples.number()).map(Batch::alone_at);
+    let equal = || dims.iter().position(|&dim| depends && dim == to.samples).map(Batch::alone_at);
     symbolic.or(ruled.filter(fits)).or_else(equal)
 }
 
@@ -222,31 +220,21 @@ struct Ruled {
 }
 
 fn ruled(to: &Translation, call: &Call, output: usize) -> Option<Ruled> {
-    let at = |batch: u64| {
-        let dims: Vec<Option<Dims>> = call.inputs.iter().map(|input| to.input_dims(input, batch)).collect();
+    let at = |samples: Number| {
+        let dims: Vec<Option<Dims>> = call.inputs.iter().map(|input| to.input_dims(input, samples)).collect();
         infer::outputs(call, &dims)?.into_iter().nth(output)
     };
-    let mut dims = at(to.samples.number())?;
-    let longer =
-        at(to.samples.number().checked_mul(2)?).filter(|longer| longer.len() == dims.len()).unwrap_or_default();
-    let mut moved =
-        dims.iter().zip(longer).enumerate().filter(|(_, (dim, longer))| *dim != longer).map(|(axis, _)| axis);
-    let axis = moved.next();
-    let others: Vec<usize> = moved.collect();
-    let across = !others.is_empty();
-    others.into_iter().for_each(|axis| dims[axis] /= to.samples.number());
+    let mut dims = at(to.samples)?;
+    let open = at(Number::BATCH).filter(|open| open.len() == dims.len()).unwrap_or_default();
+    let times = |dim: Number| if to.samples == Number::BATCH { dim.parts()[0] } else { (dim / to.samples).nearest() };
+    let mut grown = (0..open.len()).filter(|&axis| open[axis].parts()[0] > 0);
+    let first = grown.next();
+    let others: Vec<usize> = grown.collect();
+    others.iter().for_each(|&axis| dims[axis] = times(dims[axis]).into());
     let source = call.features().find_map(|input| input.batch);
     // Sizes that the rule takes from constants of the file do not change; the batch then stays on its axis.
-    let axis = axis.or_else(|| {
-        source
-            .map(|batch| batch.axis)
-            .filter(|&axis| dims.get(axis).is_some_and(|dim| dim.is_multiple_of(to.samples.number())))
-    });
-    let batch = axis.map(|axis| Batch::holding(axis, dims[axis] / to.samples.number(), source));
-    Some(Ruled { dims, batch, across })
-}
-
-fn sample(dims: &[usize], batch: Option<Batch>) -> Shape {
-    let tensor: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
-    batch.map_or_else(|| Shape::new(dims), |batch| batch.sample(&tensor))
+    let holds = |axis: &usize| dims.get(*axis).is_some_and(|&dim| (dim / to.samples).is_length());
+    let axis = first.or_else(|| source.map(|batch| batch.axis).filter(holds));
+    let batch = axis.map(|axis| Batch::holding(axis, times(dims[axis]) as usize, source));
+    Some(Ruled { dims, batch, across: !others.is_empty() })
 }

@@ -8,9 +8,7 @@ use crate::value::Feature;
 use perf4sight_network::{Conv, Fill, Op, Volume};
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
-    let Some(&[out_channels, seen, depth, height, width]) = call.input(1).fixed_dims() else {
-        return Err(Misfit::Unsupported);
-    };
+    let [out_channels, seen, depth, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     let (window, sides) = window(call, [depth, height, width])?;
     let volume = volume(to, call)?;

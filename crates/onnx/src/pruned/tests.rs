@@ -47,8 +47,7 @@ fn weights(file: &Path) -> BTreeMap<String, (Vec<i64>, Vec<f64>)> {
     let bytes = std::fs::read(file).expect("it was written");
     let model = ModelProto::decode(bytes.as_slice()).expect("it is ONNX");
     let tensors = model.graph.unwrap_or_default().initializer.into_iter();
-    let values =
-        |tensor: &TensorProto| tensor::Constant::from_message(tensor).map_or(Vec::new(), |constant| constant.values);
+    let values = |tensor: &TensorProto| tensor::values(tensor).unwrap_or_default();
     tensors.map(|tensor| (tensor.name().to_owned(), (tensor.dims.clone(), values(&tensor)))).collect()
 }
 

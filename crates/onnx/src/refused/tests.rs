@@ -174,3 +174,15 @@ fn dimensions_that_a_file_leaves_open_are_said_by_name() {
     let error = sized("words").unwrap_err().to_string();
     assert!(error.contains("leaves no dimension \"words\" open; those that it leaves open: batch, tokens"), "{error}");
 }
+
+/// As the mask of a contrastive loss, which compares every sample with all others.
+#[test]
+fn a_table_as_long_as_the_batch_along_two_axes_is_refused() {
+    let part = vec![with::int("start", 0), with::int("end", 1)];
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(1)]).node("Shape", &["x"], "n", part);
+    let draft = draft.node("Concat", &["n", "n"], "square", vec![with::int("axis", 0)]);
+    let error = draft.node("ConstantOfShape", &["square"], "mask", vec![]).node("Mul", &["x", "mask"], "y", vec![]);
+    let error = error.output("y").error();
+    let expected = "node \"y\" (Mul) makes [batch] of every sample, so that one sample has no cost of its own";
+    assert!(error.contains(expected), "{error}");
+}
