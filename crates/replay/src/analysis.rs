@@ -41,6 +41,12 @@ impl Analysis {
         Analysis { job, exchanges, clocks, waiting, stragglers, exposed, plain }
     }
 
+    /// The rank that the others wait for longest; none if nothing tells, for no exchanges of several ranks match.
+    pub fn first_straggler(&self) -> Option<&Straggler> {
+        let is_known = self.job.ranks.len() > 1 && !self.waiting.exchanges.is_empty();
+        self.stragglers.first().filter(|_| is_known)
+    }
+
     /// Milliseconds of a rank's steps, over the steps that all ranks have.
     pub fn steps(&self, rank: usize) -> Vec<f64> {
         let own = &self.job.ranks[rank];

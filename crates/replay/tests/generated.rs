@@ -224,7 +224,8 @@ fn traces_of_no_one_job_are_refused() {
     write(folder.path(), 1, 4, 0, &[step(1, [0.0, 9.0])]);
     assert!(refused(&folder).contains("jobs of 2 and 4 ranks"), "{}", refused(&folder));
     write(folder.path(), 1, 2, 0, &[step(5, [0.0, 9.0])]);
-    assert!(refused(&folder).contains("no step is on all ranks"), "{}", refused(&folder));
+    let steps = "rank 0 (rank0.json) has ProfilerStep#1 alone, rank 1 (rank1.json) has ProfilerStep#5 alone";
+    assert!(refused(&folder).contains(&format!("no step is on all ranks: {steps}")), "{}", refused(&folder));
     write(folder.path(), 1, 2, 0, &[]);
     assert!(refused(&folder).contains("no event that takes time"), "{}", refused(&folder));
     write(folder.path(), 9, 2, 0, &[step(1, [0.0, 9.0])]);

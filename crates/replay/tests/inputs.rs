@@ -15,13 +15,20 @@ use perf4sight_replay::hang::Hang;
 use perf4sight_replay::inputs;
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::replayed::{Replayed, Request};
+use perf4sight_replay::verb::analyze;
+use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_verb::Context;
+use perf4sight_verb::config::{Document, Entry, Origin, Table, Value, Values};
 use published::{Published, Transport};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -64,6 +71,72 @@ fn a_published_folder_is_aligned_and_replayed() {
             assert!(error.abs() < 0.02, "{transport:?}: {} {truth}", step.replayed());
         }
     }
+}
+
+/// Runs the published call on a folder.
+fn analyze(option: &str, folder: &Path) {
+    let entry = |(key, value): (&str, &str)| Entry {
+        key: key.to_owned(),
+        value: Value::Text(value.to_owned()),
+        origin: Origin::Argument(format!("--{key}")),
+    };
+    let arguments = [("option", option), ("path", folder.to_str().unwrap())].map(entry);
+    let groups = &[analyze::SETTINGS, analyze::PUBLISHED, analyze::ACCEPTED];
+    let table = Table { section: "analyze", about: "", groups };
+    let document = Document::of_arguments("analyze", arguments.to_vec());
+    let verb = analyze::parse(&Values::of_arguments(&document, &table).unwrap()).unwrap();
+    let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+    let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
+    let mut context = Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());
+    verb.run(&mut context).unwrap();
+}
+
+/// The numbers are those that dPRO (joapolarbear/dpro at 16a9d2f) wrote of the same folder, which the example `published_folder`
+/// writes. Its times of single `Sync` ranges are not among them: of ranges that overlap it ends the one that began last, whatever
+/// its name. Their sum is right.
+#[test]
+fn statistics_are_those_of_the_published_program() {
+    let folder = tempfile::tempdir().unwrap();
+    Published { layers: 3, steps: 3, straggler: Some((3, 20_000.0)), ..Published::default() }.write(folder.path());
+    analyze("statistic", folder.path());
+    let text = fs::read_to_string(folder.path().join("statistic.txt")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "2,2,0,51.000000");
+    let [operations, categories] = [lines[1], lines[2]].map(|line| serde_json::from_str::<Json>(line).unwrap());
+    assert_eq!((operations.as_object().unwrap().len(), lines.len()), (240, 3));
+    let is = |found: &Json, expected: f64| (found.as_f64().unwrap() - expected).abs() < 1e-4;
+    for (name, cat, id, avg) in [
+        ("host1.rank1->FW.mlp/layer1/MatMul", "operator.FW", 7, 23.0),
+        ("host0.rank0->BW.gradients/mlp/layer0/MatMul_1", "operator.BW", 20, 6.0),
+        ("host1.rank0->Comm.2.MEMCPY_IN_FUSION_BUFFER", "Comm.other", 39, 0.1),
+        ("host0.rank1->Comm.1.RECV~>0_0_3_0", "Comm.RECV", 140, 0.183_333),
+        ("host0.rank0->UPDATE_.SGD/update_2", "operator.UPDATE", 236, 0.5),
+    ] {
+        let own = &operations[name];
+        assert_eq!(
+            (own["cnt"].as_u64(), own["cat"].as_str(), own["id"].as_u64()),
+            (Some(3), Some(cat), Some(id)),
+            "{name}"
+        );
+        assert!(
+            ["avg", "median", "min_t", "max_t"].iter().all(|key| is(&own[key], avg)) && is(&own["var"], 0.0),
+            "{own}"
+        );
+    }
+    for (name, most, time, count, of) in [
+        ("operator.FW", 23.0, 168.0, 36, 12),
+        ("operator.BW", 6.0, 216.0, 36, 12),
+        ("Comm.SEND", 0.183_333, 39.6, 216, 72),
+        ("Comm.RECV", 0.183_333, 39.6, 216, 72),
+        ("operator.UPDATE", 0.5, 18.0, 36, 12),
+    ] {
+        let own = &categories[name];
+        assert_eq!((own["cnt"].as_u64(), own["op_cnt"].as_u64()), (Some(count), Some(of)), "{name}");
+        assert!(is(&own["max_t"], most) && is(&own["time"], time), "{own}");
+    }
+    assert!(is(&categories["Comm.other"]["time"], 630.0), "{}", categories["Comm.other"]);
+    assert_eq!(categories["operator.FW"]["max_name"], "host1.rank1->FW.mlp/layer1/MatMul");
+    assert_eq!(categories.as_object().unwrap().len(), 6);
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl Trace {
 fn twice(rank: u32, file: &Path, other: &Path) -> Error {
     Error::usage(format!("is of rank {rank}, as is {}", other.display()))
         .file(file)
-        .help("name one trace of each rank; several of one rank are read one by one")
+        .help("name one trace of each rank; look at several traces of one rank one at a time")
 }
 
 /// Whether a file name of `perf4sight record` is that of a further process of a rank, for example after a fork:
@@ -189,15 +189,32 @@ fn without(passed_over: &[(&Path, Error)]) -> Option<String> {
 
 fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|cause| Error::io(folder, "look for traces", &cause))?;
-    let mut files: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| is_named_as_trace(path)).collect();
-    files.sort();
-    match files.is_empty() {
-        true => Err(Error::input("holds no trace")
-            .file(folder)
-            .expected("files that end in .json, .json.gz, .sqlite, .nvprof or .nvvp")),
-        false => Ok(files),
+    let mut entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    let files: Vec<PathBuf> = entries.iter().filter(|path| is_named_as_trace(path)).cloned().collect();
+    if !files.is_empty() {
+        return Ok(files);
     }
+    let error = Error::input("holds no trace").file(folder);
+    let error = error.expected("files that end in .json, .json.gz, .sqlite, .nvprof or .nvvp");
+    Err(match instead(&entries) {
+        Some(advice) => error.help(advice),
+        None => error,
+    })
+}
+
+/// The file name extensions of archives.
+const ARCHIVES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".zip"];
+
+/// What to do with a folder of traces that are in folders or archives.
+fn instead(entries: &[PathBuf]) -> Option<String> {
+    let holds_traces =
+        |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().any(|entry| is_named_as_trace(&entry.path()));
+    if let Some(below) = entries.iter().find(|path| path.is_dir() && holds_traces(path)) {
+        return Some(format!("traces are in the folders in it: name one job's, such as {}", below.display()));
+    }
+    let archive = entries.iter().find(|path| ARCHIVES.iter().any(|ending| path.to_string_lossy().ends_with(ending)))?;
+    Some(format!("unpack {} first", archive.display()))
 }
 
 /// The file that `perf4sight breakdown` writes, perhaps next to the traces it read.

@@ -112,3 +112,14 @@ fn folders_of_the_same_rank_are_recordings() {
     assert_eq!(shape(&[&other, &one]), [[0, 1]]);
     assert_eq!(shape(&[&one, &other, &two]), [vec![0, 1], vec![0]]);
 }
+
+#[test]
+fn a_folder_without_traces_says_where_they_are() {
+    let folder = TempDir::new().unwrap();
+    let refused = || read_ranks(&[folder.path().to_owned()]).unwrap_err().to_string();
+    assert!(refused().contains("holds no trace") && !refused().contains("help"), "{}", refused());
+    fs::write(folder.path().join("traces.tar.gz"), "").unwrap();
+    assert!(refused().contains("traces.tar.gz first"), "{}", refused());
+    write(&folder.path().join("job1"), "rank0.json", 1, [0, 1]);
+    assert!(refused().contains("such as") && refused().ends_with("job1"), "{}", refused());
+}

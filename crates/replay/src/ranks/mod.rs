@@ -178,11 +178,11 @@ fn common(ranks: &[Rank]) -> Vec<JobStep> {
 
 fn nothing_in_common(ranks: &[Rank]) -> Error {
     let named = |rank: &Rank| {
-        let (first, last) = (&rank.steps[0].name, &rank.steps[rank.steps.len() - 1].name);
-        format!("rank {} has {first} to {last}", rank.number)
+        let file = rank.trace.file.file_name().unwrap_or_default().to_string_lossy();
+        format!("rank {} ({file}) has {}", rank.number, steps::range(&rank.steps))
     };
     let some: Vec<String> = ranks.iter().take(3).map(named).collect();
     let error = Error::input(format!("no step is on all ranks: {}", some.join(", ")));
-    let error = error.expected("traces of the same steps of one job");
+    let error = error.expected("traces of the same steps of one job, one of each rank");
     ranks.first().map_or(error.clone(), |rank| error.file(&rank.trace.file))
 }

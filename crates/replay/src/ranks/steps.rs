@@ -55,5 +55,18 @@ fn whole(trace: &Trace) -> Option<Step> {
     let timed = timed.filter(|event| event.category != Category::Other);
     let window =
         timed.map(|event| (event.start, event.end())).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))?;
-    Some(Step { name: "whole trace".to_owned(), window })
+    Some(Step { name: WHOLE.to_owned(), window })
+}
+
+/// The step of a trace without marks.
+const WHOLE: &str = "whole trace";
+
+/// Steps in words, by their names.
+pub(super) fn range(steps: &[Step]) -> String {
+    match steps {
+        [] => "none".to_owned(),
+        [alone] if alone.name == WHOLE => "no marked step".to_owned(),
+        [alone] => format!("{} alone", alone.name),
+        [first, .., last] => format!("{} to {}", first.name, last.name),
+    }
 }

@@ -17,7 +17,7 @@ const NAMED: usize = 3;
 pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
     let replay = replayed.and_then(Replayed::error).map(|error| {
         format!(
-            "; predicted from the other steps, a step is off by {} (median of {}, which differ by {} themselves), by {} where it is known how much longer each rank worked in it",
+            "; predicted from the other steps, a step is off by {} (median of {}, which differ by {} themselves), by {} where it is known how long each rank worked between its exchanges",
             Percent(error.median),
             error.steps,
             Percent(error.spread),
@@ -32,8 +32,13 @@ fn who_waits(analysis: &Analysis) -> String {
     if analysis.job.ranks.len() == 1 {
         return "one rank alone: who waits for whom is not known".to_owned();
     }
-    let Some(first) = analysis.stragglers.first().filter(|_| !analysis.waiting.exchanges.is_empty()) else {
-        return "the ranks exchange nothing that matches: who waits for whom is not known".to_owned();
+    let Some(first) = analysis.first_straggler() else {
+        let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
+        return match exchanged > 1 {
+            true => "no exchange of one rank matches one of another, as if the traces were of different jobs: who waits for whom is not known",
+            false => "the ranks exchange nothing: who waits for whom is not known",
+        }
+        .to_owned();
     };
     let whole = analysis.step().map_or(0.0, |step| step.mean);
     match first.share >= WORTH && certain(analysis, first) {

@@ -90,7 +90,7 @@ fn facts(analysis: &Analysis) -> Vec<Fact> {
     let count = analysis.job.steps.len();
     let step = analysis.step().map(|step| Milliseconds(step.mean));
     let mut facts = vec![Fact::new("a step", step).remark(format!("the longest rank's, mean of {count}"))];
-    if let Some(first) = analysis.stragglers.first().filter(|_| analysis.job.ranks.len() > 1) {
+    if let Some(first) = analysis.first_straggler() {
         let rank = analysis.job.ranks[first.rank].number;
         facts.push(
             Fact::new(format!("waited for rank {rank}"), Milliseconds(first.caused.mean))

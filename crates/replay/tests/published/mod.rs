@@ -42,6 +42,8 @@ const FORWARD: f64 = 3_000.0;
 const BACKWARD: f64 = 6_000.0;
 const REDUCE: f64 = 2_500.0;
 const UPDATE: f64 = 500.0;
+/// In the queue, and of each copy between a tensor and the buffer in which NCCL reduces it.
+const COPY: f64 = 100.0;
 
 type Span = (String, f64, f64);
 
@@ -122,8 +124,10 @@ impl Published {
             json!({"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "/device:GPU:0"}}),
             json!({"ph": "M", "name": "thread_name", "pid": 7, "tid": 3, "args": {"name": "TensorFlow Ops"}}),
         ];
-        events.extend(rank.operations.iter().map(|(name, start, time)| {
-            json!({"ph": "X", "name": "MatMul", "pid": 7, "tid": 3, "ts": start + off, "dur": time, "args": {"long_name": format!("{name}:MatMul")}})
+        let of_step = 3 * self.layers;
+        events.extend(rank.operations.iter().enumerate().map(|(nth, (name, start, time))| {
+            let args = json!({"long_name": format!("{name}:MatMul"), "group_id": nth / of_step});
+            json!({"ph": "X", "name": "MatMul", "pid": 7, "tid": 3, "ts": start + off, "dur": time, "args": args})
         }));
         let mut zipped = GzEncoder::new(fs::File::create(path.join("trace.json.gz")).unwrap(), Compression::fast());
         zipped.write_all(json!({"traceEvents": events}).to_string().as_bytes()).unwrap();
@@ -180,9 +184,15 @@ impl Published {
         events.extend((0..self.layers).map(|layer| process(layer + 1, format!("horovod_allreduce.{layer}"))));
         events.push(process(99, "Sync".to_owned()));
         for (layer, ready, start, end) in &rank.reductions {
-            for (pid, name, begin, end) in
-                [(99, layer.to_string(), ready, start), (layer + 1, "NCCL_ALLREDUCE".to_owned(), start, end)]
-            {
+            let [queued, copied_in] = [start + COPY, start + 2.0 * COPY];
+            let own = |name: &str, begin: f64, end: f64| (layer + 1, name.to_owned(), begin, end);
+            for (pid, name, begin, end) in [
+                (99, layer.to_string(), *ready, *start),
+                own("QUEUE", *start, queued),
+                own("MEMCPY_IN_FUSION_BUFFER", queued, copied_in),
+                own("NCCL_ALLREDUCE", copied_in, end - COPY),
+                own("MEMCPY_OUT_FUSION_BUFFER", end - COPY, *end),
+            ] {
                 events.push((begin + off, json!({"ph": "B", "name": name, "ts": begin + off, "pid": pid})));
                 events.push((
                     (end + off - 0.001).max(begin + off),
@@ -199,12 +209,15 @@ impl Published {
         let count = 2 * (self.machines * self.gpus - 1);
         let mut events = Vec::new();
         for (layer, _, start, end) in &rank.reductions {
-            let time = (end - start) / count as f64;
+            let begin = start + 2.0 * COPY;
+            let time = (end - COPY - begin) / (2 * count) as f64;
             for chunk in 0..count {
-                for direction in ["SEND", "RECV"] {
+                // A message is received after it was sent. A receive that is recorded from its beginning on counts twice in dPRO.
+                for (half, direction) in ["SEND", "RECV"].into_iter().enumerate() {
                     let args = json!({"loopId": 0, "channelId": 0, "chunkId": chunk, "sliceId": 0});
                     let name = format!("horovod_allreduce.{layer}.{direction}");
-                    events.push(json!({"ph": "X", "name": name, "pid": "comm_detail", "tid": 0, "ts": start + off + chunk as f64 * time, "dur": time, "args": args}));
+                    let start = begin + off + (2 * chunk + half) as f64 * time;
+                    events.push(json!({"ph": "X", "name": name, "pid": "comm_detail", "tid": 0, "cat": "Comm", "ts": start, "dur": time, "args": args}));
                 }
             }
         }

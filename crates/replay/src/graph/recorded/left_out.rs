@@ -20,8 +20,8 @@ pub struct LeftOut {
     pub recorded: u64,
     /// Nanoseconds of a step as the others were recorded, replayed.
     pub predicted: u64,
-    /// Nanoseconds of a step of the others under its load: with one factor for each rank and kind of work, of how much longer
-    /// that took in it.
+    /// Nanoseconds of a step of the others under its load: with one factor for each rank, kind of work and stretch between the
+    /// rank's exchanges, of how much longer that took in it.
     pub under_load: u64,
 }
 

@@ -1,26 +1,48 @@
 //! How much longer the work of each rank took in a step than it usually does. Other programs disturb something else in every
 //! step: that is in no median of an operation and in every sum, so that steps are longer than the medians of their operations.
-//! One factor for each rank and kind of work holds it.
+//! They come and go within a step, so that one factor for each rank, kind of work and stretch between the exchanges that the
+//! rank takes part in holds it.
 
 use crate::graph::step::StepGraph;
-use crate::graph::{Graph, Kind, NodeId};
-use std::collections::BTreeMap;
+use crate::graph::{Kind, NodeId};
+use crate::simulate::simulate;
+use std::collections::{BTreeMap, HashSet};
 
-/// The rank of work, none for transfers, and its kind.
-type Work = (Option<u32>, Kind);
+/// The rank of work, its kind, and how many exchanges the rank launched before. Transfers are of no rank, and all alike.
+type Work = (Option<u32>, Kind, u32);
 
 /// Factors of the usual times.
 #[derive(Default)]
 pub(super) struct Load(BTreeMap<Work, f64>);
 
+/// What each node of a graph is a part of.
+pub(super) struct Works(Vec<Work>);
+
+impl Works {
+    pub fn of(step: &StepGraph) -> Self {
+        let graph = &step.graph;
+        let launches: HashSet<NodeId> =
+            step.transfers.iter().flat_map(|transfer| transfer.parts.iter().map(|part| part.launch)).collect();
+        let mut launched = vec![0; graph.nodes().len()];
+        for id in simulate(graph).order().filter(|id| graph.resource_of(*id).rank.is_some()) {
+            let after = launched[id.index()] + u32::from(launches.contains(&id));
+            for (next, _) in graph.successors(id).filter(|(next, _)| graph.resource_of(*next).rank.is_some()) {
+                launched[next.index()] = after.max(launched[next.index()]);
+            }
+        }
+        let work = |id: NodeId| (graph.resource_of(id).rank, graph.node(id).kind, launched[id.index()]);
+        Works(graph.ids().map(work).collect())
+    }
+}
+
 impl Load {
     /// The load of a step in which nodes took `own` nanoseconds, which usually take as long as in the graph.
-    pub fn of(usual: &Graph, own: &[u64]) -> Self {
+    pub fn of(usual: &StepGraph, works: &Works, own: &[u64]) -> Self {
         let mut sums: BTreeMap<Work, [u64; 2]> = BTreeMap::new();
-        for id in usual.ids() {
-            let [all, usually] = sums.entry(work(usual, id)).or_default();
-            *all += own[id.index()];
-            *usually += usual.node(id).duration;
+        for ((node, work), own) in usual.graph.nodes().iter().zip(&works.0).zip(own) {
+            let [all, usually] = sums.entry(*work).or_default();
+            *all += own;
+            *usually += node.duration;
         }
         let known = sums.into_iter().filter(|(_, [_, usually])| *usually > 0);
         Load(known.map(|(work, [all, usually])| (work, all as f64 / usually as f64)).collect())
@@ -34,16 +56,12 @@ impl Load {
     }
 
     /// A usual step under this load.
-    pub fn on(&self, mut usual: StepGraph) -> StepGraph {
-        for id in usual.graph.ids() {
-            let factor = self.0.get(&work(&usual.graph, id)).copied().unwrap_or(1.0);
+    pub fn on(&self, mut usual: StepGraph, works: &Works) -> StepGraph {
+        for (id, work) in usual.graph.ids().zip(&works.0) {
+            let factor = self.0.get(work).copied().unwrap_or(1.0);
             let time = usual.graph.node(id).duration as f64 * factor;
             usual.graph.set_duration(id, time.round() as u64);
         }
         usual
     }
-}
-
-fn work(graph: &Graph, id: NodeId) -> Work {
-    (graph.resource_of(id).rank, graph.node(id).kind)
 }

@@ -26,7 +26,7 @@ use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
 use assembly::Assembly;
-use load::Load;
+use load::{Load, Works};
 use perf4sight_base::error::Result;
 use perf4sight_machine::description::Description;
 use rows::RankStep;
@@ -83,18 +83,20 @@ impl Recorded {
     /// median length, or that between the two in the middle.
     pub fn as_recorded(&self) -> StepGraph {
         let usual = self.with(durations::median);
+        let works = Works::of(&usual);
         let mut by_time: Vec<usize> = (0..self.steps.len()).collect();
         by_time.sort_by_key(|index| self.recorded[*index]);
         let middle = [by_time.len().saturating_sub(1) / 2, by_time.len() / 2].map(|place| {
-            by_time.get(place).map(|index| Load::of(&usual.graph, &self.durations[*index])).unwrap_or_default()
+            by_time.get(place).map(|index| Load::of(&usual, &works, &self.durations[*index])).unwrap_or_default()
         });
-        middle[0].between(&middle[1]).on(usual)
+        middle[0].between(&middle[1]).on(usual, &works)
     }
 
     /// A step under the load of one in which the nodes took `own` nanoseconds.
     fn under_load(&self, own: &[u64]) -> StepGraph {
         let usual = self.with(durations::median);
-        Load::of(&usual.graph, own).on(usual)
+        let works = Works::of(&usual);
+        Load::of(&usual, &works, own).on(usual, &works)
     }
 
     /// A step in which every operation is as short as it ever was.

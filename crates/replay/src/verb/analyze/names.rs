@@ -26,6 +26,9 @@ const CATEGORIES: [(&str, &str); 7] = [
     (EXCHANGE, "Comm.other"),
 ];
 
+/// Between the library and the name of a reduction as a whole: `horovod:Comm.1+2`.
+pub(super) const WHOLE: &str = ":Comm.";
+
 /// Parts of the names of messages and of what servers do, and their categories.
 const PARTS: [(&str, &str); 9] = [
     ("SEND", "Comm.SEND"),
@@ -52,8 +55,7 @@ pub(super) fn process(rank: &Rank) -> String {
 /// The name without the process: a published one as it is, others with what they are in front. Dots separate the parts of a
 /// published name.
 pub(super) fn standard(name: &str, is_exchange: bool) -> String {
-    // Reductions are recorded with their library in front: `horovod:Comm.1+2`.
-    let name = name.find(":Comm.").map_or(name, |colon| &name[colon + 1..]);
+    let name = name.find(WHOLE).map_or(name, |colon| &name[colon + 1..]);
     if CATEGORIES.iter().any(|(beginning, _)| name.starts_with(beginning)) {
         return name.to_owned();
     }

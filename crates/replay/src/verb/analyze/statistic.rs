@@ -1,6 +1,7 @@
 //! `statistic.txt` as dPRO's `TraceManager` writes and reads it (trace_utils.py of joapolarbear/dpro): a line of the level of the
 //! folder, the last step, the step of typical length and the milliseconds of a step; then two dictionaries of Python, of all
-//! operations by their published names, and of the categories. JSON of numbers, texts and lists is Python, too.
+//! operations by their published names, and of the categories, both in the order in which they first appear. JSON of numbers,
+//! texts and lists is Python, too.
 
 use super::names;
 use crate::ranks::{Job, Rank};
@@ -8,8 +9,8 @@ use crate::statistic::{Kind, counted};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use perf4sight_traces::{Event, Trace};
-use serde::Serialize;
-use std::collections::BTreeMap;
+use serde::{Serialize, Serializer};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
@@ -19,6 +20,17 @@ const ALL_HOSTS: u32 = 2;
 const STEADY: f64 = 0.1;
 /// How the second line begins. Python would write its texts in single quotes.
 const OPERATIONS: &str = r#"{""#;
+/// The ranges that mark steps.
+const STEP: &str = "ProfilerStep#";
+
+/// A dictionary of Python, which keeps the order of its entries.
+struct Dictionary<K, V>(Vec<(K, V)>);
+
+impl<K: Serialize, V: Serialize> Serialize for Dictionary<K, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
 
 /// An operation of a rank; milliseconds.
 #[derive(Serialize)]
@@ -92,19 +104,40 @@ fn variance(values: &[f64], mean: f64) -> f64 {
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64
 }
 
-fn operations(job: &Job) -> BTreeMap<String, Operation> {
-    let mut times: BTreeMap<String, (&'static str, Vec<f64>)> = BTreeMap::new();
+/// An operation, as it is found in the traces: milliseconds, and when it first appeared.
+struct Seen {
+    first: (i64, String, usize),
+    cat: &'static str,
+    time: Vec<f64>,
+}
+
+fn operations(job: &Job) -> Dictionary<String, Operation> {
+    let mut seen: HashMap<String, Seen> = HashMap::new();
     for (index, rank) in job.ranks.iter().enumerate() {
         let process = names::process(rank);
         let windows: Vec<_> = job.steps.iter().map(|step| rank.steps[step.of[index]].window).collect();
-        for (kind, event) in counted(&rank.trace, &windows) {
+        // Hosts have clocks of their own, which agree about the first step.
+        let begin = windows.first().map_or(0, |window| window.0);
+        for (kind, event) in counted(&rank.trace, &windows).filter(|(_, event)| is_operation(rank.trace.name(event))) {
             let standard = names::standard(rank.trace.name(event), kind == Kind::Exchange);
             let long = names::long(&process, &standard, message(&rank.trace, event));
-            let (_, own) = times.entry(long).or_insert_with(|| (names::category(&standard), Vec::new()));
-            own.push(event.duration as f64 / 1e6);
+            let own = seen.entry(long).or_insert_with(|| {
+                let cat = names::category(&standard);
+                Seen { first: (event.start - begin, standard, index), cat, time: Vec::new() }
+            });
+            own.time.push(event.duration as f64 / 1e6);
         }
     }
-    times.into_iter().enumerate().map(|(id, (name, (cat, time)))| (name, operation(id, cat, time))).collect()
+    let mut seen: Vec<(String, Seen)> = seen.into_iter().collect();
+    seen.sort_by(|(one, first), (other, second)| (&first.first, one).cmp(&(&second.first, other)));
+    let numbered = seen.into_iter().enumerate();
+    Dictionary(numbered.map(|(id, (name, seen))| (name, operation(id, seen.cat, seen.time))).collect())
+}
+
+/// Whether an event is none of those that repeat what others tell: ranges of steps, and reductions as a whole, of which all
+/// parts are counted.
+fn is_operation(name: &str) -> bool {
+    !name.starts_with(STEP) && !name.contains(names::WHOLE)
 }
 
 /// The numbers of loop, channel, chunk and slice of a message of the patched NCCL.
@@ -132,10 +165,14 @@ fn operation(id: usize, cat: &'static str, time: Vec<f64>) -> Operation {
     }
 }
 
-fn categories(operations: &BTreeMap<String, Operation>) -> BTreeMap<&'static str, Category> {
-    let mut categories: BTreeMap<&str, Category> = BTreeMap::new();
-    for (name, operation) in operations {
-        let category = categories.entry(operation.cat).or_default();
+fn categories(operations: &Dictionary<String, Operation>) -> Dictionary<&'static str, Category> {
+    let mut categories: Vec<(&str, Category)> = Vec::new();
+    for (name, operation) in &operations.0 {
+        let place = categories.iter().position(|(known, _)| *known == operation.cat).unwrap_or_else(|| {
+            categories.push((operation.cat, Category::default()));
+            categories.len() - 1
+        });
+        let category = &mut categories[place].1;
         if category.max_name.is_empty() || operation.avg > category.max_t {
             (category.max_t, category.max_name) = (operation.avg, name.clone());
         }
@@ -144,5 +181,5 @@ fn categories(operations: &BTreeMap<String, Operation>) -> BTreeMap<&'static str
         category.op_cnt += 1;
         category.avg = category.time / category.cnt as f64;
     }
-    categories
+    Dictionary(categories)
 }

@@ -119,7 +119,7 @@ pub(in crate::verb) fn excess(analysis: &Analysis) -> Table {
         Column::number("others_ms", "on others"),
         Column::number("longer_ms", "longer"),
     ];
-    let first = analysis.stragglers.first().filter(|_| analysis.job.ranks.len() > 1);
+    let first = analysis.first_straggler();
     let number = first.map_or(0, |straggler| analysis.job.ranks[straggler.rank].number);
     let mut table = Table::new(format!("What rank {number} does longer than the others, per step"), columns);
     for one in first.into_iter().flat_map(|straggler| &straggler.excess).take(EXCESS) {
