@@ -122,7 +122,7 @@ const OUT: Setting = path("out")
     .or("model.json")
     .or_on_command_line(Unset)
     .value("FILE")
-    .help("Where to write the model; for predict, the predictions as CSV.");
+    .help("Where to write the model, and next to it its page (.html); for predict, the predictions as CSV.");
 
 const OVERWRITE: Setting = flag("overwrite").help("Replace files that perf4sight did not write.");
 
@@ -485,6 +485,29 @@ mod tests {
         let console = Console::writing_to(output, std::io::sink(), std::io::sink());
         let cancel = Arc::new(AtomicBool::new(is_cancelled));
         Context::new(console, || SystemTime::UNIX_EPOCH, cancel, PathBuf::new(), String::new())
+    }
+
+    #[test]
+    fn a_fit_writes_a_model_and_its_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let tests = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+        let staged = Train {
+            plans: tests("sailor/plans.json"),
+            layers: vec![tests("sailor/layers_OPT-350_GH-96.json")],
+            links: Some(tests("sailor/network_coefficients.json")),
+            shape: Some(Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 }),
+            ..train(folder.path().join("staged.json"))
+        };
+        for (train, part) in [(train(folder.path().join("model.json")), "tensor parallel 4"), (staged, "N32_D16")] {
+            let summary = train.run(&mut context(false)).unwrap();
+            let files: Vec<&Path> = summary.files.iter().map(|(_, file)| file.as_path()).collect();
+            assert_eq!(files, [train.out.clone(), page_of(&train.out)]);
+            let page = fs::read_to_string(files[1]).unwrap();
+            assert!(page.contains(part) && page.contains("Measured against predicted"), "{part}");
+            assert!(model_file::load(files[0]).is_ok() && !summary.json["left_out"].is_null());
+            // Ours are replaced.
+            train.run(&mut context(false)).unwrap();
+        }
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
     let files = TrainedFiles::new(&train.out, train.overwrite)?;
     let plans = read_staged_plans(&train.plans)?;
     let cluster = cluster(train)?;
+    repeated(&plans).into_iter().for_each(|warning| context.warn(warning));
     let progress = context.console.progress(2 * plans.len() as u64, "fitting");
     let model = match StagedModel::fit_watched(&plans, cluster, &watch(&progress, context)) {
         Err(_) if context.cancelled() => return Ok(interrupted()),
@@ -90,6 +91,22 @@ pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
         answer: trained.answer,
         ..Summary::default()
     })
+}
+
+/// Plans with the measurements of others: of Sailor's plans on mixed GPUs two have the same.
+fn repeated(plans: &[MeasuredStagedPlan]) -> Vec<String> {
+    let is_same = |one: &MeasuredStagedPlan, other: &MeasuredStagedPlan| {
+        one.step_s.is_some() && one.step_s == other.step_s && one.peak_bytes == other.peak_bytes
+    };
+    let pairs = plans.iter().enumerate().filter_map(|(place, plan)| {
+        let earlier =
+            plans[..place].iter().find(|earlier| is_same(plan, earlier) && plan.plan.stages != earlier.plan.stages)?;
+        Some(format!(
+            "{} and {} are other plans with the same measurements: one may be wrong",
+            earlier.plan.name, plan.plan.name
+        ))
+    });
+    pairs.collect()
 }
 
 fn trained(model: &StagedModel) -> Trained {
