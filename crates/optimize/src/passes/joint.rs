@@ -2,7 +2,7 @@
 
 use super::tensor_fusion::{self, free_words};
 use super::{Found, FusedOperations, Learns, Proposal, op_fusion};
-use crate::fusion::{self, Fusion, Gradient, Joint, Segment};
+use crate::fusion::{self, Fusion, Gradient, Joint, Link, Segment};
 use crate::start::{Start, Together};
 use perf4sight_base::error::Result;
 use perf4sight_replay::graph::NodeId;
@@ -11,6 +11,8 @@ use perf4sight_replay::what_if::Change;
 use std::rc::Rc;
 
 const NAME: &str = "tensor_fusion,op_fusion";
+/// The passes by themselves.
+const SINGLE: [&str; 2] = ["tensor_fusion", "op_fusion"];
 
 /// Operations that are computed together on the rank whose work ends last.
 struct Span {
@@ -27,29 +29,41 @@ struct Choice {
     buckets: Fusion,
 }
 
-/// Both together, where both were searched: the better of two ways by replay. One keeps all groups of operations, and makes the best
-/// buckets for when gradients are ready then; the other is the optimum by the published rules, which parts groups that keep gradients
-/// waiting for longer than they save. Nothing where neither beats what the passes found by themselves.
+/// Both together, where both were found: what PyTorch can be given, and for other programs the better of two ways by replay. One keeps
+/// all groups of operations, and makes the best buckets for when gradients are ready then; the other is the optimum by the published
+/// rules, which parts groups that keep gradients waiting for longer than they save. Nothing that is no faster than one of both.
 ///
 /// # Errors
 /// Steps that contradict themselves.
 pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     let mut both = Found::default();
-    let has_buckets = found.others.iter().any(|other| other.pass == "tensor_fusion");
-    if found.fused.is_empty() || !has_buckets {
+    let single = || found.proposals.iter().chain(&found.others).filter(|one| SINGLE.contains(&one.pass));
+    if found.fused.is_empty() || !SINGLE.iter().all(|pass| single().any(|one| one.pass == *pass)) {
         return Ok(both);
     }
-    let choices = [tuned(start, &found.fused)?, by_rules(start, &found.fused)?];
-    let timed = choices.into_iter().map(|choice| Ok((start.time(&edit(&choice))?, choice)));
-    let timed = timed.collect::<Result<Vec<_>>>()?;
-    let Some((time, choice)) = timed.into_iter().min_by_key(|(time, _)| *time) else { return Ok(both) };
-    let alone = found.proposals.iter().chain(&found.others).filter(|other| other.pass != "amp");
-    if alone.map(|other| other.outcome.after.time).any(|other| other <= time as f64) {
-        both.nothing.push("operators and tensors fused together are no faster than one of both".to_owned());
-        return Ok(both);
+    let shortest = single().map(|one| one.outcome.after.time).fold(f64::INFINITY, f64::min);
+    let (gradients, link) = when_fused(start, &found.fused)?;
+    let cap = fusion::best_cap(&gradients, link);
+    let pytorch = Choice { fused: found.fused.clone(), buckets: cap.fusion };
+    let change = format!("{}, with torch.compile", fusion::pytorch_arguments(cap.limits));
+    let pytorch = Proposal::of(NAME, change, edit(&pytorch), Learns::Rounded, start)?;
+    both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
+    let tuned = Choice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };
+    let choice = shorter(start, [tuned, by_rules(start, &found.fused)?])?;
+    let change =
+        format!("both together: groups of {}; {}", op_fusion::CLUSTERS, free_words(&gradients, &choice.buckets));
+    let free = Proposal::of(NAME, change, edit(&choice), Learns::Rounded, start)?;
+    match free.outcome.after.time < shortest {
+        true => write(&gradients, &choice, free, &mut both),
+        false => both.nothing.push("operators and tensors fused together are no faster than one of both".to_owned()),
     }
-    write(start, &choice, &mut both)?;
     Ok(both)
+}
+
+/// The one of two choices whose replay is shorter.
+fn shorter(start: &Start, [one, other]: [Choice; 2]) -> Result<Choice> {
+    let [first, second] = [start.time(&edit(&one))?, start.time(&edit(&other))?];
+    Ok(if second < first { other } else { one })
 }
 
 fn edit(choice: &Choice) -> Rc<dyn Change> {
@@ -57,11 +71,10 @@ fn edit(choice: &Choice) -> Rc<dyn Change> {
     Rc::new(Together(vec![fused, tensor_fusion::edit(&choice.buckets)]))
 }
 
-/// The gradients with when they are ready once operations are fused, and the best buckets for them.
-fn tuned(start: &Start, fused: &[FusedOperations]) -> Result<Choice> {
+/// The gradients with when they are ready once operations are fused, and their link.
+fn when_fused(start: &Start, fused: &[FusedOperations]) -> Result<(Vec<Gradient>, Link)> {
     let step = start.changed(&(Rc::new(op_fusion::edit(fused)) as Rc<dyn Change>))?;
-    let (gradients, link) = fusion::of_step(&step, &start.communication, &simulate(&step.graph))?;
-    Ok(Choice { fused: fused.to_vec(), buckets: fusion::optimum(&gradients, link) })
+    fusion::of_step(&step, &start.communication, &simulate(&step.graph))
 }
 
 /// The optimum of both by the published rules, on the rank whose work ends last.
@@ -117,12 +130,9 @@ fn segments(gradients: &[Gradient], spans: &[Option<Span>]) -> Vec<Segment> {
     segments
 }
 
-fn write(start: &Start, choice: &Choice, both: &mut Found) -> Result<()> {
-    let (gradients, _) = fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule)?;
-    let change = format!("both together: groups of cluster_mapping.txt; {}", free_words(&gradients, &choice.buckets));
-    both.others.push(Proposal::of(NAME, change, edit(choice), Learns::Rounded, start)?);
-    tensor_fusion::write(&gradients, &choice.buckets, both);
+fn write(gradients: &[Gradient], choice: &Choice, proposal: Proposal, both: &mut Found) {
+    both.others.push(proposal);
+    tensor_fusion::write(gradients, &choice.buckets, both);
     both.files.push((op_fusion::CLUSTERS, op_fusion::cluster_mapping(&choice.fused)));
     both.strategy.extend(choice.fused.iter().flat_map(|one| one.merges.clone()));
-    Ok(())
 }
