@@ -50,6 +50,10 @@ fn a_model_is_trained_and_predicts_other_plans() {
         count += 1.0;
     }
     assert!(off / count < 0.05, "{} off", off / count);
+    let page = scene.read("model.html");
+    for part in ["Measured against predicted", "tensor parallel 4", "nine of ten are within", "host_late"] {
+        assert!(page.contains(part), "{part}");
+    }
 }
 
 /// The best of the candidates by what was measured, in samples a second, is at most 2 % better than the one named.
@@ -93,6 +97,7 @@ fn plans_in_stages_are_trained_predicted_and_ranked() {
     scene.run(&format!("{train} --shape hidden=1024,heads=16,sequence=2048,vocabulary=50272")).succeeds();
     scene.run("cost-model predict model.json --plans plans.json --out predictions.csv").succeeds();
     assert_eq!(scene.read("predictions.csv").lines().count(), 16);
+    assert!(scene.read("model.html").contains("plan_config_N32_D16.json"));
     let outcome = scene.run("optimize --plans plans.json --model model.json --memory-budget 30GiB").succeeds();
     // The fastest measured plan with at most 30 GiB: 1,024 samples in 1.22 s on 32 nodes in two stages.
     assert!(outcome.stdout().contains("The fastest plan is plan_config_N32_D16.json"), "{}", outcome.stdout());
@@ -197,6 +202,7 @@ fn operations_of_several_gpus_are_trained_and_predicted_on_others() {
     let kinds: Vec<&str> =
         trained["left_out"].as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["network", "network", "network", "GPU", "GPU"]);
+    assert!(scene.read("model.html").contains("GPU left out"));
     let predict =
         |gpu: &str| scene.run(&format!("cost-model predict model.json --operations rows.csv --gpu {gpu} --json"));
     let first = |json: &Value, key: &str| json["predictions"][0][key].as_f64().unwrap();

@@ -27,8 +27,16 @@ const HEAD: u64 = 64 << 10;
 /// A file of others, unless `overwrite`; see [`atomic_write::save`].
 pub fn save(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<()> {
     let contents = contents.as_ref();
-    check(file, overwrite, |old| is_alike(&marks(old), &marks(contents)))?;
+    check_contents(file, contents, overwrite)?;
     atomic_write::save(file, contents)
+}
+
+/// Refuses what [`save`] refuses, before there is anything to write: `contents` are of the same kind.
+///
+/// # Errors
+/// A file of others, unless `overwrite`; one that cannot be read.
+pub fn check_contents(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<()> {
+    check(file, overwrite, |old| is_alike(&marks(old), &marks(contents.as_ref())))
 }
 
 /// Refuses to replace a file that is not empty, unless `is_ours` recognises it.

@@ -27,7 +27,7 @@ pub use class::{Class, class_of};
 pub use element::Element;
 pub use file::{FORMAT, load, save};
 pub use gpus::{Sheet, sheet, sheets};
-pub use model::{Estimate, Group, KnownGpu, LeftOut, OperationModel, Scaling};
+pub use model::{Estimate, Group, KnownGpu, LeftOut, OperationModel, Predicted, Scaling, Watch};
 pub use read::{MeasuredOperations, read_folder, read_table};
 pub use row::{Row, rows_to_csv};
 pub use work::{Tensor, Work, work};

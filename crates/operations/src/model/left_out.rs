@@ -1,6 +1,6 @@
 //! How far predictions are off for networks, and GPUs, that were left out of the fit.
 
-use super::Fitted;
+use super::{Fitted, Watch};
 use crate::class::Class;
 use crate::gpus::sheet;
 use crate::row::Row;
@@ -29,6 +29,20 @@ pub struct Group {
     /// The logarithms by which the sums of GPUs and networks are off.
     totals: Vec<f64>,
     classes: BTreeMap<String, OfClass>,
+    /// Its rows; a model that was read from its file has none.
+    #[serde(skip)]
+    pub predicted: Vec<Predicted>,
+}
+
+/// A row that was predicted without its measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Predicted {
+    /// The operation with its shapes.
+    pub name: String,
+    /// Microseconds that were measured.
+    pub measured_us: f64,
+    /// Microseconds that were predicted.
+    pub predicted_us: f64,
 }
 
 /// The rows of a class in a group.
@@ -50,6 +64,13 @@ pub struct LeftOut {
     pub what: String,
     /// Each.
     pub groups: Vec<Group>,
+}
+
+impl Group {
+    /// Nine of ten rows were off by at most this, in percent.
+    pub fn nine_of_ten_percent(&self) -> f64 {
+        100.0 * self.held.exp_m1()
+    }
 }
 
 impl LeftOut {
@@ -120,6 +141,13 @@ pub(super) fn group(name: &str, rows: &[(&Row, f64)]) -> Group {
         held: within(&off),
         totals,
         classes: classes.into_iter().map(|(class, off)| (class, OfClass::new(&off))).collect(),
+        predicted: rows.iter().map(|(row, log)| Predicted::new(row, log.exp())).collect(),
+    }
+}
+
+impl Predicted {
+    fn new(row: &Row, predicted_us: f64) -> Self {
+        Predicted { name: format!("{} {}", row.operation, row.shapes), measured_us: row.time_us, predicted_us }
     }
 }
 
@@ -155,18 +183,21 @@ pub(super) fn networks(rows: &[Row]) -> (String, Vec<(String, Vec<bool>)>) {
 const FOLDS: usize = 5;
 
 /// Leaves out each GPU with a data sheet, if others have one, too; none otherwise.
-pub(super) fn gpus(rows: &[Row], share: f64) -> Result<Option<LeftOut>> {
-    let known: BTreeSet<&str> = rows.iter().map(|row| row.gpu.as_str()).filter(|gpu| sheet(gpu).is_some()).collect();
-    if known.len() < 2 {
-        return Ok(None);
-    }
+pub(super) fn gpus(rows: &[Row], share: f64, watch: &Watch<'_>) -> Result<Option<LeftOut>> {
     let mut groups = Vec::new();
-    for gpu in known {
+    for gpu in known_gpus(rows) {
         let others: Vec<&Row> = rows.iter().filter(|row| row.gpu != gpu).collect();
         let fitted = Fitted::new(&others)?;
         let own = rows.iter().filter(|row| row.gpu == gpu);
         let predicted: Vec<(&Row, f64)> = own.filter_map(|row| Some((row, fitted.log(row, gpu, share)?))).collect();
         groups.extend((!predicted.is_empty()).then(|| group(gpu, &predicted)));
+        watch(1)?;
     }
     Ok((!groups.is_empty()).then(|| LeftOut { what: "GPU".to_owned(), groups }))
+}
+
+/// GPUs that can be left out, since others have a data sheet, too.
+pub(super) fn known_gpus(rows: &[Row]) -> BTreeSet<&str> {
+    let known: BTreeSet<&str> = rows.iter().map(|row| row.gpu.as_str()).filter(|gpu| sheet(gpu).is_some()).collect();
+    if known.len() < 2 { BTreeSet::new() } else { known }
 }

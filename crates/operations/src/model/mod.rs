@@ -5,7 +5,7 @@ mod physical;
 mod residual;
 mod scaling;
 
-pub use left_out::{Group, LeftOut};
+pub use left_out::{Group, LeftOut, Predicted};
 pub use scaling::Scaling;
 
 use crate::class::Class;
@@ -24,6 +24,9 @@ const LEAST_ROWS: usize = 10;
 /// Intervals are wider by this factor where no other network, or GPU, says how far off the model is there; nothing says by how
 /// much they ought to be.
 const UNTESTED: f64 = 2.0;
+
+/// Told how many pieces of a fit are done, each time that some are; an error ends the fit.
+pub type Watch<'a> = dyn Fn(u64) -> Result<()> + 'a;
 
 /// The physical part with its trees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +99,19 @@ impl OperationModel {
     /// # Errors
     /// Too few rows; rows without a time.
     pub fn fit(rows: Vec<Row>) -> Result<Self> {
+        OperationModel::fit_watched(rows, &|_| Ok(()))
+    }
+
+    /// Pieces of a fit: each that is left out, and all rows.
+    pub fn parts(rows: &[Row]) -> u64 {
+        (left_out::networks(rows).1.len() + left_out::known_gpus(rows).len() + 1) as u64
+    }
+
+    /// As [`OperationModel::fit`], watched.
+    ///
+    /// # Errors
+    /// Its errors; an error of the watch, which ends the fit.
+    pub fn fit_watched(rows: Vec<Row>, watch: &Watch<'_>) -> Result<Self> {
         if let Some(row) = rows.iter().find(|row| row.time_us <= 0.0) {
             return Err(Error::input(format!("{} has no measured time", row.operation)).expected("time_us above 0"));
         }
@@ -103,10 +119,12 @@ impl OperationModel {
             return Err(Error::input(format!("{} operations were measured", rows.len()))
                 .expected(format!("{LEAST_ROWS} or more")));
         }
-        let (share, by_network) = without_networks(&rows)?;
-        let by_gpu = left_out::gpus(&rows, share)?;
+        let (share, by_network) = without_networks(&rows, watch)?;
+        let by_gpu = left_out::gpus(&rows, share, watch)?;
+        let fitted = Fitted::new(&rows.iter().collect::<Vec<_>>())?;
+        watch(1)?;
         Ok(OperationModel {
-            fitted: Fitted::new(&rows.iter().collect::<Vec<_>>())?,
+            fitted,
             share,
             rows: rows.len(),
             gpus: rows.iter().map(|row| row.gpu.clone()).collect(),
@@ -237,18 +255,19 @@ impl OperationModel {
 }
 
 /// A row with the logarithms of [`Fitted::logs`].
-type Predicted<'r> = (&'r Row, [f64; 2]);
+type PredictedLogs<'r> = (&'r Row, [f64; 2]);
 
 /// Leaves out each network: the share of the trees that makes the squared errors least, and the errors with it.
-fn without_networks(rows: &[Row]) -> Result<(f64, LeftOut)> {
+fn without_networks(rows: &[Row], watch: &Watch<'_>) -> Result<(f64, LeftOut)> {
     let (what, parts) = left_out::networks(rows);
-    let mut predicted: Vec<(String, Vec<Predicted>)> = Vec::new();
+    let mut predicted: Vec<(String, Vec<PredictedLogs>)> = Vec::new();
     for (name, is_out) in parts {
         let (out, others): (Vec<_>, Vec<_>) = rows.iter().zip(&is_out).partition(|(_, out)| **out);
         let others: Vec<&Row> = others.into_iter().map(|(row, _)| row).collect();
         let fitted = Fitted::new(&others)?;
         let logs = out.into_iter().filter_map(|(row, _)| Some((row, fitted.logs(row, &row.gpu)?)));
         predicted.push((name, logs.collect()));
+        watch(1)?;
     }
     let all = || predicted.iter().flat_map(|(_, rows)| rows);
     let fits: f64 = all().map(|(row, [physical, added])| added * (row.time_us.ln() - physical)).sum();

@@ -6,6 +6,7 @@
 
 mod buckets;
 mod formats;
+mod jointly;
 mod of_step;
 mod optimum;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 
 pub use buckets::{Choice, best_cap, buckets, choices};
 pub use formats::{group_mapping, horovod_threshold, partitions, pytorch_arguments};
+pub use jointly::{Joint, Segment, jointly};
 pub use of_step::of_step;
 pub use optimum::optimum;
 

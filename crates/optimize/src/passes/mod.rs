@@ -3,13 +3,15 @@
 
 mod amp;
 mod from_op_fusion;
+mod joint;
 mod memory;
 mod op_fusion;
 mod tensor_fusion;
 
+pub use joint::jointly;
 pub use op_fusion::searched_graph;
 
-use crate::changes::Autocast;
+use crate::changes::{Autocast, Group};
 use crate::search::{GoOn, Searches, Visit};
 use crate::simulated_memory::SimulatedStep;
 use crate::start::Start;
@@ -72,6 +74,19 @@ pub struct Found {
     pub strategy: Vec<[Value; 3]>,
     /// How the search went.
     pub trajectory: Vec<Visit>,
+    /// Operations that are best computed together, buckets as they are.
+    pub fused: Vec<FusedOperations>,
+}
+
+/// Operations that are computed together.
+#[derive(Debug, Clone)]
+pub struct FusedOperations {
+    /// Their names in `cluster_mapping.txt`.
+    pub names: Vec<String>,
+    /// How they join, as published.
+    pub merges: Vec<[Value; 3]>,
+    /// The same on each rank that is searched once for all.
+    pub on_ranks: Vec<Group>,
 }
 
 impl Found {
@@ -85,6 +100,15 @@ impl Found {
         self.files.extend(other.files);
         self.strategy.extend(other.strategy);
         self.trajectory.extend(other.trajectory);
+        self.fused.extend(other.fused);
+    }
+
+    /// Adds what two passes found together, whose strategy counts instead of theirs.
+    pub fn replace_by(&mut self, joint: Found) {
+        if !joint.strategy.is_empty() {
+            self.strategy.clear();
+        }
+        self.add(joint);
     }
 
     /// Adds a proposal, or why it cannot be made.

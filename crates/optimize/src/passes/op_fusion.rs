@@ -1,6 +1,6 @@
 //! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
 
-use super::{Found, Learns, Pass, Proposal, Wanted};
+use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted};
 use crate::changes::{FusedGroups, Group};
 use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
 use crate::start::Start;
@@ -26,6 +26,9 @@ const LONG: usize = 4;
 pub(super) struct OpFusion;
 
 const NAME: &str = "op_fusion";
+
+/// The published file of groups.
+pub(super) const CLUSTERS: &str = "cluster_mapping.txt";
 
 impl Pass for OpFusion {
     fn name(&self) -> &'static str {
@@ -55,13 +58,10 @@ impl Pass for OpFusion {
             let numbers = start.recorded.typical.ranks.iter().map(|rank| rank.number);
             let units = numbers.map(|number| candidates.graph(start, number));
             let alike: Vec<UnitGraph> = units.filter(|other| is_alike(&graph, other)).collect();
-            let edit = FusedGroups(alike.iter().flat_map(|other| on_rank(&graph, other, walk.best())).collect());
-            keep(
-                &graph,
-                &groups,
-                Proposal::of(NAME, words(&graph, &groups), Rc::new(edit), Learns::Rounded, start)?,
-                &mut found,
-            );
+            let ranks: Vec<Vec<Group>> = alike.iter().map(|other| on_rank(&graph, other, walk.best())).collect();
+            let fused = fused(&graph, &groups, &ranks);
+            let edit = Rc::new(edit(&fused));
+            keep(fused, Proposal::of(NAME, words(&graph, &groups), edit, Learns::Rounded, start)?, &mut found);
         }
         found.trajectory = walk.trajectory().to_vec();
         Ok(found)
@@ -109,16 +109,33 @@ fn set_launches(graph: &mut UnitGraph, start: &Start) -> Result<()> {
     Ok(())
 }
 
+/// Groups with their names and what they are on each rank.
+fn fused(graph: &UnitGraph, groups: &[Vec<u32>], ranks: &[Vec<Group>]) -> Vec<FusedOperations> {
+    let names = graph.unique_names();
+    let one = |(place, group): (usize, &Vec<u32>)| FusedOperations {
+        names: group.iter().map(|unit| names[*unit as usize].clone()).collect(),
+        merges: merges(graph, group),
+        on_ranks: ranks.iter().map(|rank| rank[place].clone()).collect(),
+    };
+    groups.iter().enumerate().map(one).collect()
+}
+
+/// The change of the step on all ranks.
+pub(super) fn edit(fused: &[FusedOperations]) -> FusedGroups {
+    FusedGroups(fused.iter().flat_map(|one| one.on_ranks.iter().cloned()).collect())
+}
+
 /// Keeps what the search found if the replay of all ranks finds it no longer than the step as it is.
-fn keep(graph: &UnitGraph, groups: &[Vec<u32>], proposal: Proposal, found: &mut Found) {
+fn keep(fused: Vec<FusedOperations>, proposal: Proposal, found: &mut Found) {
     if proposal.gain()[0] < 0.0 {
         found
             .nothing
             .push("what the search found is not shorter where all ranks are replayed, and not proposed".to_owned());
         return;
     }
-    found.files.push(("cluster_mapping.txt", cluster_mapping(graph, groups)));
-    found.strategy = groups.iter().flat_map(|group| merges(graph, group)).collect();
+    found.files.push((CLUSTERS, cluster_mapping(&fused)));
+    found.strategy = fused.iter().flat_map(|one| one.merges.clone()).collect();
+    found.fused = fused;
     found.proposals.push(proposal);
 }
 
@@ -159,13 +176,12 @@ fn remarks(graph: &UnitGraph, walks: &[Walk<'_>]) -> Vec<String> {
 }
 
 /// `operation cluster`, a line for each operation of a group.
-fn cluster_mapping(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
-    let names = graph.unique_names();
+pub(super) fn cluster_mapping(fused: &[FusedOperations]) -> String {
     let mut text = String::new();
-    for (cluster, group) in groups.iter().enumerate() {
-        for unit in group {
+    for (cluster, group) in fused.iter().enumerate() {
+        for name in &group.names {
             // A string takes any text.
-            let _ = writeln!(text, "{} {cluster}", names[*unit as usize]);
+            let _ = writeln!(text, "{name} {cluster}");
         }
     }
     text

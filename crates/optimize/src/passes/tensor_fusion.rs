@@ -92,7 +92,7 @@ fn best_free(start: &Start, gradients: &[Gradient], link: Link, choice: Choice) 
     Ok(best.map_or_else(|| fusion::optimum(gradients, link), |(_, best)| best))
 }
 
-fn free_words(gradients: &[Gradient], free: &Fusion) -> String {
+pub(super) fn free_words(gradients: &[Gradient], free: &Fusion) -> String {
     format!(
         "Horovod, BytePS: {} of spec/tensor_fusion_grp_mapping.json (HOROVOD_FUSION_THRESHOLD={})",
         counted(free.ends.len() as u64, "bucket"),

@@ -15,6 +15,7 @@ pub use times_of_layers::LayerTimes;
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats;
+use perf4sight_operations::Watch;
 use perf4sight_operations::minimize::{minimize, robust};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -55,8 +56,18 @@ pub struct StagedModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Fit {
     logs: Vec<f64>,
-    /// Logarithms by which predictions were off for plans left out of the fit, by their size.
-    off: Vec<f64>,
+    left_out: Vec<LeftOutPlan>,
+}
+
+/// A quantity of a plan that was left out of the fit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftOutPlan {
+    /// The plan's name.
+    pub name: String,
+    /// What was measured: seconds, or bytes.
+    pub measured: f64,
+    /// What was predicted without it.
+    pub predicted: f64,
 }
 
 /// A predicted quantity.
@@ -95,12 +106,20 @@ impl StagedModel {
     /// # Errors
     /// Too few plans; plans without a time; layers, GPUs or links that the cluster does not know.
     pub fn fit(plans: &[MeasuredStagedPlan], cluster: Cluster) -> Result<Self> {
+        StagedModel::fit_watched(plans, cluster, &|_| Ok(()))
+    }
+
+    /// The same, watched: each plan that was left out is reported, of its step and of its memory.
+    ///
+    /// # Errors
+    /// See [`StagedModel::fit`]; an error of the watch, which ends the fit.
+    pub fn fit_watched(plans: &[MeasuredStagedPlan], cluster: Cluster, watch: &Watch<'_>) -> Result<Self> {
         let timed = measured(plans, |plan| plan.step_s, "a step", |plan| time::Step::new(plan, &cluster))?;
         let kept =
             measured(plans, |plan| plan.peak_bytes, "memory", |plan| Ok(memory::Peak::new(plan, &cluster.shape)));
         Ok(StagedModel {
-            time: Fit::new(&timed)?,
-            memory: kept.ok().map(|kept| Fit::new(&kept)).transpose()?,
+            time: Fit::new(&timed, watch)?,
+            memory: kept.ok().map(|kept| Fit::new(&kept, watch)).transpose()?,
             stages: plans.iter().map(|measured| measured.plan.stages.len() as u64).collect(),
             gpus: plans.iter().flat_map(|measured| measured.plan.gpus().map(str::to_owned)).collect(),
             cluster,
@@ -125,6 +144,16 @@ impl StagedModel {
         (self.time.left_out_percent(), self.memory.as_ref().map(Fit::left_out_percent))
     }
 
+    /// Seconds of a step of each plan, left out of the fit.
+    pub fn steps_left_out(&self) -> &[LeftOutPlan] {
+        &self.time.left_out
+    }
+
+    /// Peak bytes of each plan, left out of the fit; none where too few were measured.
+    pub fn peaks_left_out(&self) -> &[LeftOutPlan] {
+        self.memory.as_ref().map_or(&[], |fit| &fit.left_out)
+    }
+
     fn unmeasured(&self, plan: &StagedPlan) -> Vec<String> {
         let stages = plan.stages.len() as u64;
         let stages = (!self.stages.contains(&stages)).then(|| format!("{stages} stages"));
@@ -133,15 +162,23 @@ impl StagedModel {
     }
 }
 
-/// Plans with a measured quantity, prepared for the fit.
+/// A plan with a measured quantity, prepared for the fit.
+struct Measured<Q> {
+    name: String,
+    plan: Q,
+    value: f64,
+}
+
+/// Plans with a measured quantity.
 fn measured<Q>(
     plans: &[MeasuredStagedPlan],
     value: impl Fn(&MeasuredStagedPlan) -> Option<f64>,
     what: &str,
     prepare: impl Fn(&StagedPlan) -> Result<Q>,
-) -> Result<Vec<(Q, f64)>> {
+) -> Result<Vec<Measured<Q>>> {
     let known = plans.iter().filter_map(|plan| Some((&plan.plan, value(plan)?)));
-    let known = known.map(|(plan, value)| Ok((prepare(plan)?, value))).collect::<Result<Vec<_>>>()?;
+    let known = known.map(|(plan, value)| Ok(Measured { name: plan.name.clone(), plan: prepare(plan)?, value }));
+    let known = known.collect::<Result<Vec<_>>>()?;
     match known.len() >= LEAST_PLANS {
         true => Ok(known),
         false => Err(Error::input(format!("{what} was measured of {} plans", known.len()))
@@ -149,16 +186,30 @@ fn measured<Q>(
     }
 }
 
+impl LeftOutPlan {
+    /// By how many percent the prediction is off.
+    pub fn off_percent(&self) -> f64 {
+        100.0 * (self.predicted / self.measured - 1.0).abs()
+    }
+}
+
 impl Fit {
-    fn new<Q: Quantity<N>, const N: usize>(plans: &[(Q, f64)]) -> Result<Self> {
-        let off = (0..plans.len()).map(|left_out| {
+    fn new<Q: Quantity<N>, const N: usize>(plans: &[Measured<Q>], watch: &Watch<'_>) -> Result<Self> {
+        let left_out = plans.iter().map(|left_out| {
             // A measurement that occurs twice would leave nothing out.
-            let others = plans.iter().filter(|(_, value)| *value != plans[left_out].1);
+            let others = plans.iter().filter(|plan| plan.value != left_out.value);
             let logs = fit(&others.collect::<Vec<_>>())?;
-            Ok((plans[left_out].0.value(&logs) / plans[left_out].1).ln().abs())
+            watch(1)?;
+            let predicted = left_out.plan.value(&logs);
+            Ok(LeftOutPlan { name: left_out.name.clone(), measured: left_out.value, predicted })
         });
-        let off = off.collect::<Result<_>>()?;
-        Ok(Fit { logs: fit(&plans.iter().collect::<Vec<_>>())?.to_vec(), off })
+        let left_out = left_out.collect::<Result<_>>()?;
+        Ok(Fit { logs: fit(&plans.iter().collect::<Vec<_>>())?.to_vec(), left_out })
+    }
+
+    /// Logarithms by which plans that were left out are off, by their size.
+    fn off(&self) -> Vec<f64> {
+        self.left_out.iter().map(|plan| (plan.predicted / plan.measured).ln().abs()).collect()
     }
 
     fn estimate<Q: Quantity<N>, const N: usize>(&self, quantity: &Q, is_known: bool) -> Result<Estimate> {
@@ -166,22 +217,22 @@ impl Fit {
             Error::input(format!("the model has {} parameters", self.logs.len())).expected(format!("{N} parameters"))
         })?;
         let value = quantity.value(logs);
-        let count = self.off.len() as f64;
-        let off = stats::percentile(&self.off, (HELD * (count + 1.0) / count).min(100.0));
+        let count = self.left_out.len() as f64;
+        let off = stats::percentile(&self.off(), (HELD * (count + 1.0) / count).min(100.0));
         let off = if is_known { off } else { UNLIKE * off };
         Ok(Estimate { value, interval: (value * (-off).exp(), value * off.exp()) })
     }
 
     fn left_out_percent(&self) -> f64 {
-        100.0 * stats::mean(&self.off.iter().map(|off| off.exp_m1()).collect::<Vec<_>>())
+        stats::mean(&self.left_out.iter().map(LeftOutPlan::off_percent).collect::<Vec<_>>())
     }
 }
 
 /// The most probable parameters; plans that are far off count less.
-fn fit<Q: Quantity<N>, const N: usize>(plans: &[&(Q, f64)]) -> Result<[f64; N]> {
+fn fit<Q: Quantity<N>, const N: usize>(plans: &[&Measured<Q>]) -> Result<[f64; N]> {
     let medians = Q::MEDIANS.map(f64::ln);
     minimize(medians, |logs| {
-        let plans = plans.iter().map(|(plan, value)| robust((plan.value(logs) / value).ln() / SCATTER));
+        let plans = plans.iter().map(|one| robust((one.plan.value(logs) / one.value).ln() / SCATTER));
         let priors = (0..N).map(|place| robust((logs[place] - medians[place]) / Q::SPREADS[place]));
         plans.chain(priors).collect()
     })

@@ -3,120 +3,200 @@
 //! The model is linear around its fit, so what it predicts for rows that were left out is known without fitting again
 //! (Rasmussen and Williams 2006, section 5.4.2).
 
+use super::deviations::size;
 use super::factor::Factor;
 use super::posterior::Marginal;
-use crate::plan::Plan;
+use crate::plan::{MeasuredPlan, Plan};
 use ndarray::{Array1, Array2, Axis};
 use perf4sight_base::error::Result;
 use perf4sight_base::stats;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The percentile of errors of rows left out that intervals reach: somewhat above the nine of ten that they hold
 /// for others, for rows that were left out of the fit still chose its scales (table in `docs/cost-model.md`).
-pub(super) const HELD: f64 = 92.0;
-/// The quantile of a normal distribution that holds this share on both sides.
+const HELD: f64 = 92.0;
+/// The percentile of errors that is reported.
+const NINE_OF_TEN: f64 = 90.0;
+/// The quantile of a normal distribution that holds nine of ten: the model's own belief, where nothing was left out.
 const NORMAL: f64 = 1.645;
 /// Few rows also choose the scales that their deviations are measured in. A Student distribution of n degrees of
-/// freedom has a 95th percentile of about `1.645 (1 + 0.92 / n)`, from n = 10 on.
-const NOISE_OF_FEW: f64 = 0.92;
+/// freedom has a 95th percentile of about `1.645 (1 + 0.92 / n)`.
+const SCALE_OF_FEW: f64 = 0.92;
 /// Groups of a number that are left out need as many rows outside to be fitted on.
 const LEAST_OUTSIDE: usize = 8;
+/// Fewer rows with layers that others have, too, say too little by themselves: all rows count.
+const LEAST_KNOWN: usize = 10;
 
 /// By how many of the model's standard deviations measurements are off at most, [`HELD`] percent of them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Calibration {
-    /// Plans like those that were measured.
-    pub alike: f64,
-    /// Plans with a number, such as a degree, that was never measured.
-    pub unlike: f64,
+    /// Plans whose layers were measured in other plans.
+    known: f64,
+    /// Plans with layers of a size that was never measured.
+    size: f64,
+    /// Plans with a value that was never measured, one doubling from those that were, by the number that it is of.
+    numbers: BTreeMap<String, f64>,
 }
 
 /// How far predictions were off for plans that were left out of the fit together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// What they have in common: each plan by itself, or all plans of one degree or size in turn.
+    /// What they have in common: the name of a number, in words, or nothing.
     pub what: String,
-    /// Number of plans that were left out in turn.
+    /// Its value; none where plans were left out one by one.
+    pub value: Option<u64>,
+    /// Number of plans.
     pub plans: u64,
     /// Mean error in percent.
     pub mean_percent: f64,
+    /// Nine of ten plans were off by at most this, in percent.
+    pub nine_of_ten_percent: f64,
     /// The worst error in percent.
     pub worst_percent: f64,
 }
 
-/// Predictions for rows that were left out: logarithms that are off, and those by the model's standard deviation.
-#[derive(Default)]
+/// What leaving plans out says.
+pub(super) struct Leaving {
+    pub calibration: Calibration,
+    pub left_out: Vec<LeftOut>,
+    /// For each plan the predicted milliseconds, left out of the fit by itself.
+    pub predicted_ms: Vec<f64>,
+}
+
+/// Predictions for rows that were left out together: logarithms that are off, and those by the model's standard deviation.
 struct Off {
     logarithms: Vec<f64>,
     deviations: Vec<f64>,
 }
 
-/// Leaves out each row, and all rows of each value of each number of the plans.
+/// The model, and its linearised predictions for what is left out.
+struct Linear {
+    inverse: Array2<f64>,
+    solved: Array1<f64>,
+}
+
+/// Leaves out each row, all rows of each size, and all rows of each value of each number of the plans.
 ///
 /// # Errors
 /// See [`Factor::new`].
-pub(super) fn calibrate(marginal: &Marginal, plans: &[Plan]) -> Result<(Calibration, Vec<LeftOut>)> {
+pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Leaving> {
     let inverse = marginal.factor.inverse();
-    let solved = inverse.dot(&marginal.beyond);
-    let mut each = Off::default();
-    each.extend(&(&solved / &inverse.diag()), &inverse.diag().mapv(f64::recip));
-    let mut left_out = vec![each.left_out("each plan")];
-    let mut unlike = Vec::new();
-    for (name, groups) in groups(plans) {
-        let mut off = Off::default();
-        for group in groups {
-            let block = Factor::new(block(&inverse, &group))?;
-            off.extend(&block.solve_vector(solved.select(Axis(0), &group)), &block.inverse().diag().to_owned());
-        }
-        left_out.push(off.left_out(&format!("all with the same {name}")));
-        unlike.extend(off.deviations);
+    let linear = Linear { solved: inverse.dot(&marginal.beyond), inverse };
+    let each = linear.each();
+    let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
+    let sizes = groups(&plans, size);
+    let alone: BTreeSet<usize> = sizes.values().filter(|rows| rows.len() == 1).flatten().copied().collect();
+    let known: Vec<f64> = (0..rows.len()).filter(|row| !alone.contains(row)).map(|row| each.deviations[row]).collect();
+    let known = if known.len() < LEAST_KNOWN { &each.deviations } else { &known };
+    let known = quantile(known, known.len());
+    let of_size = linear.calibrated(sizes.into_values().map(|rows| (rows, 1.0)))?.map_or(NORMAL, |(size, _)| size);
+    let mut left_out = vec![each.left_out("each plan", None)];
+    let mut numbers = BTreeMap::new();
+    for (column, name) in names(&plans) {
+        let values = groups(&plans, |plan| plan.numbers()[column].1);
+        let all: Vec<u64> = values.keys().copied().collect();
+        let distant = values.clone().into_iter().map(|(value, rows)| (rows, doublings(value, &all)));
+        let Some((held, offs)) = linear.calibrated(distant)? else { continue };
+        numbers.insert(name.to_owned(), held);
+        let words = name.replace('_', " ");
+        left_out.extend(values.keys().zip(offs).filter_map(|(value, off)| Some(off?.left_out(&words, Some(*value)))));
     }
-    let alike = quantile(&each.deviations);
-    // Where no number has two values, nothing is known of others: the model's own belief stands.
-    Ok((Calibration { alike, unlike: quantile(&unlike).max(alike).max(NORMAL) }, left_out))
+    let calibration = Calibration { known: known.unwrap_or(of_size), size: of_size, numbers };
+    let predicted_ms = rows.iter().zip(&each.logarithms).map(|(row, off)| row.step_ms * (-off).exp()).collect();
+    Ok(Leaving { calibration, left_out, predicted_ms })
+}
+
+impl Calibration {
+    /// The standard deviations that a plan's interval reaches: by whether layers of its size were measured, and by its values that
+    /// were not, with how many doublings each is away from those that were. Errors add up over doublings and numbers as the steps
+    /// of a random walk do.
+    pub fn deviations(&self, is_known_size: bool, unmeasured: &[(&'static str, f64)]) -> f64 {
+        let of_number = |name: &str| self.numbers.get(name).copied().unwrap_or(NORMAL);
+        let squared: f64 = unmeasured.iter().map(|&(name, doublings)| of_number(name).powi(2) * doublings).sum();
+        squared.sqrt().max(if is_known_size { self.known } else { self.size })
+    }
+}
+
+/// How many doublings a value is from the nearest other one, at least one.
+pub(super) fn doublings(value: u64, measured: &[u64]) -> f64 {
+    let others = measured.iter().filter(|other| **other != value);
+    let distances = others.map(|other| (value as f64 / *other as f64).log2().abs());
+    let nearest = distances.fold(f64::INFINITY, f64::min);
+    if nearest.is_finite() { nearest.max(1.0) } else { 1.0 }
+}
+
+impl Linear {
+    /// Each row left out by itself.
+    fn each(&self) -> Off {
+        Off::new(&(&self.solved / &self.inverse.diag()), &self.inverse.diag().mapv(f64::recip))
+    }
+
+    /// The rows of a group left out together.
+    fn group(&self, group: &[usize]) -> Result<Off> {
+        let block = Factor::new(self.inverse.select(Axis(0), group).select(Axis(1), group))?;
+        Ok(Off::new(&block.solve_vector(self.solved.select(Axis(0), group)), &block.inverse().diag().to_owned()))
+    }
+
+    /// Leaves out each group of rows that is this many doublings from the others, if enough rows stay: the quantile of what they are
+    /// off, over a doubling, and each; none if no group can be left out. Rows of a group are off together: groups are independent, they
+    /// are not.
+    fn calibrated(&self, groups: impl Iterator<Item = (Vec<usize>, f64)>) -> Result<Option<(f64, Vec<Option<Off>>)>> {
+        let (mut deviations, mut offs) = (Vec::new(), Vec::new());
+        for (group, doublings) in groups {
+            let off = match group.len() + LEAST_OUTSIDE <= self.solved.len() {
+                true => Some(self.group(&group)?),
+                false => None,
+            };
+            deviations.extend(off.iter().flat_map(|off| &off.deviations).map(|one| one / doublings.sqrt()));
+            offs.push(off);
+        }
+        let count = offs.iter().flatten().count();
+        Ok(quantile(&deviations, count).map(|held| (held, offs)))
+    }
 }
 
 impl Off {
-    fn extend(&mut self, off: &Array1<f64>, variances: &Array1<f64>) {
-        self.logarithms.extend(off);
-        self.deviations.extend(off.iter().zip(variances).map(|(off, variance)| (off / variance.sqrt()).abs()));
+    fn new(off: &Array1<f64>, variances: &Array1<f64>) -> Self {
+        Off {
+            logarithms: off.to_vec(),
+            deviations: off.iter().zip(variances).map(|(off, variance)| (off / variance.sqrt()).abs()).collect(),
+        }
     }
 
-    fn left_out(&self, what: &str) -> LeftOut {
+    fn left_out(&self, what: &str, value: Option<u64>) -> LeftOut {
         // A logarithm that measurements lie above predictions is a prediction that is too low.
         let percents: Vec<f64> = self.logarithms.iter().map(|off| 100.0 * (-off).exp_m1().abs()).collect();
         LeftOut {
             what: what.to_owned(),
+            value,
             plans: percents.len() as u64,
             mean_percent: stats::mean(&percents),
+            nine_of_ten_percent: stats::percentile(&percents, NINE_OF_TEN),
             worst_percent: percents.iter().copied().fold(0.0, f64::max),
         }
     }
 }
 
-/// The quantile of distances in standard deviations, no sharper than few rows can show.
-fn quantile(distances: &[f64]) -> f64 {
-    if distances.is_empty() {
-        return NORMAL;
+/// The quantile of distances in standard deviations, of which so many are independent; none without any.
+fn quantile(distances: &[f64], independent: usize) -> Option<f64> {
+    let (count, independent) = (distances.len() as f64, distances.len().min(independent) as f64);
+    // Of n independent distances the order statistic n + 1 would hold the share exactly (conformal prediction): of few groups it is
+    // the worst of all.
+    let share = HELD * (independent + 1.0) / independent;
+    (!distances.is_empty()).then(|| (1.0 + SCALE_OF_FEW / count) * stats::percentile(distances, share.min(100.0)))
+}
+
+/// The rows of each value of a key.
+fn groups<Key: Ord>(plans: &[Plan], key: impl Fn(&Plan) -> Key) -> BTreeMap<Key, Vec<usize>> {
+    let mut groups: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+    for (row, plan) in plans.iter().enumerate() {
+        groups.entry(key(plan)).or_default().push(row);
     }
-    // With n rows the order statistic n + 1 would hold the share exactly (conformal prediction).
-    let count = distances.len() as f64;
-    let share = HELD * (count + 1.0) / count;
-    stats::percentile(distances, share.min(100.0)) * (1.0 + NOISE_OF_FEW / count)
+    groups
 }
 
-/// By number: rows that share a value of it, where enough rows have another one.
-fn groups(plans: &[Plan]) -> Vec<(&'static str, Vec<Vec<usize>>)> {
-    let names = plans.first().map(Plan::numbers).into_iter().flatten().map(|(name, _)| name).enumerate();
-    let groups = names.map(|(column, name)| {
-        let mut rows: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        plans.iter().enumerate().for_each(|(row, plan)| rows.entry(plan.numbers()[column].1).or_default().push(row));
-        (name, rows.into_values().filter(|rows| rows.len() + LEAST_OUTSIDE <= plans.len()).collect::<Vec<_>>())
-    });
-    groups.filter(|(_, groups)| !groups.is_empty()).collect()
-}
-
-fn block(matrix: &Array2<f64>, places: &[usize]) -> Array2<f64> {
-    matrix.select(Axis(0), places).select(Axis(1), places)
+/// The numbers of plans by their place.
+fn names(plans: &[Plan]) -> impl Iterator<Item = (usize, &'static str)> {
+    plans.first().map(Plan::numbers).into_iter().flatten().map(|(name, _)| name).enumerate()
 }

@@ -6,10 +6,11 @@ use super::parameters::{COUNT, Logs, medians, spreads};
 use super::parts::Prepared;
 use ndarray::{Array1, Array2, Axis};
 use perf4sight_base::error::Result;
+use perf4sight_operations::Watch;
 use perf4sight_operations::minimize::minimize;
 
 /// Deviations enter by shares of the step, which parameters change: they settle within this many rounds.
-const ROUNDS: usize = 3;
+pub(super) const ROUNDS: usize = 3;
 /// Step of finite differences on logarithms: the square root of the precision, rounded.
 const DIFFERENCE: f64 = 1e-6;
 
@@ -21,15 +22,16 @@ pub(super) struct Rows {
     pub has_table: bool,
 }
 
-/// The most probable parameters of rows.
+/// The most probable parameters of rows; each round is reported.
 ///
 /// # Errors
-/// See [`Factor::new`].
-pub(super) fn parameters(rows: &Rows, scales: &Scales) -> Result<Logs> {
+/// See [`Factor::new`]; an error of the watch.
+pub(super) fn parameters(rows: &Rows, scales: &Scales, watch: &Watch<'_>) -> Result<Logs> {
     let mut logs = medians();
     for _ in 0..ROUNDS {
         let factor = Factor::new(covariance(&rows.influences(&logs), scales))?;
         logs = minimize(logs, |logs| rows.distances(&factor, logs))?;
+        watch(1)?;
     }
     Ok(logs)
 }

@@ -14,13 +14,14 @@ mod posterior;
 use crate::all_reduce::AllReduce;
 use crate::plan::{MeasuredPlan, Plan};
 pub use calibration::LeftOut;
-use calibration::{Calibration, calibrate};
-use deviations::Scales;
+use calibration::{Calibration, Leaving, calibrate, doublings};
+use deviations::{Scales, size};
 use fit::Rows;
 use ndarray::Array1;
 use parameters::{Logs, PRIORS, medians};
 use parts::Prepared;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_operations::Watch;
 use posterior::{Marginal, Posterior};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,8 @@ pub struct Fitted {
     scales: Scales,
     calibration: Calibration,
     left_out: Vec<LeftOut>,
+    /// For each row the predicted milliseconds, left out of the fit.
+    predicted_ms: Vec<f64>,
 }
 
 /// The predicted time of a step.
@@ -64,32 +67,43 @@ pub struct PredictedStep {
 }
 
 impl StepModel {
+    /// Pieces of a fit: rounds of two fits of parameters, the choice of scales, what is left out, the posterior.
+    pub const PARTS: u64 = 2 * fit::ROUNDS as u64 + 3;
+
     /// Fits measured plans.
     ///
     /// # Errors
     /// Fewer rows than [`LEAST_ROWS`] or more than [`MOST_ROWS`]; times that are no positive numbers.
     pub fn fit(rows: Vec<MeasuredPlan>, all_reduce: AllReduce) -> Result<Self> {
+        StepModel::fit_watched(rows, all_reduce, &|_| Ok(()))
+    }
+
+    /// The same, watched: each of [`StepModel::PARTS`] pieces is reported when it is done.
+    ///
+    /// # Errors
+    /// See [`StepModel::fit`]; an error of the watch, which ends the fit.
+    pub fn fit_watched(rows: Vec<MeasuredPlan>, all_reduce: AllReduce, watch: &Watch<'_>) -> Result<Self> {
         check(&rows)?;
         let prepared = prepare(&rows, &all_reduce);
-        let first = fit::parameters(&prepared, &Scales::USUAL)?;
+        let first = fit::parameters(&prepared, &Scales::USUAL, watch)?;
         let scales = choose_scales(&prepared, &first)?;
-        let logs = fit::parameters(&prepared, &scales)?;
-        let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
+        watch(1)?;
+        let logs = fit::parameters(&prepared, &scales, watch)?;
         let marginal = Marginal::new(&prepared, &logs, &medians(), &scales)?;
-        let (calibration, left_out) = calibrate(&marginal, &plans)?;
+        let Leaving { calibration, left_out, predicted_ms } = calibrate(&marginal, &rows)?;
+        watch(1)?;
         let posterior = Posterior::new(&prepared, logs, scales)?;
-        Ok(StepModel { fitted: Fitted { all_reduce, rows, logs, scales, calibration, left_out }, posterior })
+        watch(1)?;
+        let fitted = Fitted { all_reduce, rows, logs, scales, calibration, left_out, predicted_ms };
+        Ok(StepModel { fitted, posterior })
     }
 
     /// The time of a plan's step.
     pub fn predict(&self, plan: &Plan) -> PredictedStep {
         let expected = self.posterior.predict(&Prepared::new(*plan, &self.fitted.all_reduce));
         let unmeasured = self.unmeasured(plan);
-        let calibration = &self.fitted.calibration;
-        let deviations = match unmeasured.is_empty() {
-            true => calibration.alike,
-            false => calibration.unlike * self.doublings(&unmeasured).sqrt(),
-        };
+        let is_known_size = self.fitted.rows.iter().any(|row| size(&row.plan) == size(plan));
+        let deviations = self.fitted.calibration.deviations(is_known_size, &self.distances(&unmeasured));
         let off = deviations * expected.variance.sqrt();
         let step_ms = expected.mean.exp();
         PredictedStep { step_ms, interval_ms: (step_ms * (-off).exp(), step_ms * off.exp()), unmeasured }
@@ -110,7 +124,12 @@ impl StepModel {
         self.fitted.rows.iter().map(|row| (row, self.predict(&row.plan)))
     }
 
-    /// Errors of plans that were left out of the fit: each by itself first, then by number.
+    /// Each row of the fit, with the milliseconds that are predicted for it where it is left out.
+    pub fn rows_left_out(&self) -> impl Iterator<Item = (&MeasuredPlan, f64)> {
+        self.fitted.rows.iter().zip(self.fitted.predicted_ms.iter().copied())
+    }
+
+    /// Errors of plans that were left out of the fit: each by itself first, then all of a value of each number.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.fitted.left_out
     }
@@ -125,15 +144,14 @@ impl StepModel {
         self.fitted.all_reduce.is_assumed()
     }
 
-    /// How many doublings these numbers are from the nearest measured ones, each at least one. Errors add up over
-    /// doublings as the steps of a random walk do: their variance is proportional to it.
-    fn doublings(&self, unmeasured: &[(&'static str, u64)]) -> f64 {
+    /// How many doublings these numbers are from the nearest measured ones.
+    fn distances(&self, unmeasured: &[(&'static str, u64)]) -> Vec<(&'static str, f64)> {
         let numbers = self.fitted.rows.iter().flat_map(|row| row.plan.numbers());
-        let nearest = |name: &str, value: u64| {
-            let measured = numbers.clone().filter(|(measured, _)| *measured == name);
-            measured.map(|(_, one)| (value as f64 / one as f64).log2().abs()).fold(f64::INFINITY, f64::min)
+        let measured = |name: &str| {
+            let own = numbers.clone().filter(|(measured, _)| *measured == name);
+            own.map(|(_, value)| value).collect::<Vec<_>>()
         };
-        unmeasured.iter().map(|&(name, value)| nearest(name, value).max(1.0)).sum()
+        unmeasured.iter().map(|&(name, value)| (name, doublings(value, &measured(name)))).collect()
     }
 
     fn unmeasured(&self, plan: &Plan) -> Vec<(&'static str, u64)> {

@@ -1,7 +1,7 @@
 //! The parameters of a step, and what is believed of them before anything was measured.
 
 /// Number of parameters.
-pub(super) const COUNT: usize = 15;
+pub(super) const COUNT: usize = 16;
 
 /// Their logarithms, in the order of [`PRIORS`].
 pub(super) type Logs = [f64; COUNT];
@@ -24,13 +24,16 @@ pub(super) const PRIORS: [Prior; COUNT] = [
     // About 150 kernels of a layer forward and as many of autograd's backward, 10 and 8 µs each.
     prior("host_forward_ms", 1.7, 0.5),
     prior("host_backward_ms", 1.2, 0.5),
-    // Each further tensor rank can be the late one before an all-reduce.
-    prior("host_per_tensor_rank", 0.07, 0.7),
+    // Hosts wait for each other before an all-reduce, the longer the more apart their ranks are: as a share of their own time,
+    // where the latency of an all-reduce is twice that of two ranks.
+    prior("host_late", 0.3, 0.7),
     // About half of an A100's 312 TFLOP/s in fp16.
     prior("product_tflops", 150.0, 0.3),
     // HBM2e of an A100 80 GB: 2 TB/s, of which element-wise kernels reach 60 %.
     prior("element_wise_gb_per_ms", 1.2, 0.4),
     prior("attention_gb_per_ms", 1.2, 0.5),
+    // Some 300 kernels of a layer, each of 3 µs or more however little it computes.
+    prior("kernels_ms", 1.0, 0.5),
     prior("tensor_all_reduce", 1.0, 0.3),
     // How sharply the longer of host and device decides.
     prior("sharpness", 6.0, 0.3),
@@ -49,7 +52,7 @@ const fn prior(name: &'static str, median: f64, spread: f64) -> Prior {
 }
 
 /// The place of a parameter whose prior depends on whether there is a table.
-const TENSOR_ALL_REDUCE: usize = 6;
+const TENSOR_ALL_REDUCE: usize = 7;
 
 /// The medians' logarithms.
 pub(super) fn medians() -> Logs {
@@ -70,10 +73,11 @@ pub(super) fn spreads(has_table: bool) -> Logs {
 pub(super) struct Parameters {
     pub host_forward: f64,
     pub host_backward: f64,
-    pub host_per_rank: f64,
+    pub host_late: f64,
     pub product: f64,
     pub element_wise: f64,
     pub attention: f64,
+    pub kernels: f64,
     pub tensor_all_reduce: f64,
     pub sharpness: f64,
     pub head_host: f64,
@@ -90,10 +94,11 @@ impl From<&Logs> for Parameters {
         let [
             host_forward,
             host_backward,
-            host_per_rank,
+            host_late,
             product,
             element_wise,
             attention,
+            kernels,
             tensor_all_reduce,
             sharpness,
             head_host,
@@ -107,10 +112,11 @@ impl From<&Logs> for Parameters {
         Parameters {
             host_forward,
             host_backward,
-            host_per_rank,
+            host_late,
             product,
             element_wise,
             attention,
+            kernels,
             tensor_all_reduce,
             sharpness,
             head_host,

@@ -21,6 +21,8 @@ pub(super) struct Prepared {
     tensor_all_reduce: f64,
     /// Milliseconds of the all-reduce of a layer's gradients.
     data_all_reduce: f64,
+    /// By how much the latency of an all-reduce of tensor parallelism is beyond that of two ranks, as a share of it.
+    late: f64,
 }
 
 /// Milliseconds of a step.
@@ -42,6 +44,7 @@ impl Prepared {
             plan,
             tensor_all_reduce: all_reduce.milliseconds(plan.tensor_parallel, activations),
             data_all_reduce: all_reduce.milliseconds(plan.data_parallel, gradients),
+            late: (all_reduce.latency_ms(plan.tensor_parallel) / all_reduce.latency_ms(2) - 1.0).max(0.0),
         }
     }
 
@@ -64,13 +67,14 @@ impl Prepared {
 
     /// A layer for one micro-batch: forward and backward each take the longer of host and device.
     fn layer(&self, of: &Parameters) -> f64 {
-        let host = 1.0 + of.host_per_rank * (self.plan.tensor_parallel as f64 - 1.0);
+        let host = 1.0 + of.host_late * self.late;
         let (device, link) = (self.layer_device(of), 2.0 * self.tensor_all_reduce * of.tensor_all_reduce);
         let longer = |one: f64, other: f64| smooth_maximum(one, other, of.sharpness);
         longer(of.host_forward * host, device / 3.0 + link) + longer(of.host_backward * host, device * 2.0 / 3.0 + link)
     }
 
-    /// Products, element-wise kernels and attention of a layer on each tensor rank.
+    /// Products, element-wise kernels and attention of a layer on each tensor rank, and what its kernels take however little they
+    /// compute.
     ///
     /// The bytes of activations are those of Korthikanti et al. (MLSys 2023): `s b h (10 + 24 / t)`, of which ten are
     /// not split by tensor parallelism, and `5 a s² b / t` of attention.
@@ -81,7 +85,7 @@ impl Prepared {
         let products = plan.layer_flops() / tensor / (of.product * 1e9);
         let element_wise = PASSES * (10.0 + 24.0 / tensor) * s * b * h / (of.element_wise * 1e9);
         let attention = PASSES * 5.0 * a * s * s * b / tensor / (of.attention * 1e9);
-        products + element_wise + attention
+        of.kernels + products + element_wise + attention
     }
 
     fn head(&self, of: &Parameters) -> f64 {

@@ -2,22 +2,24 @@
 //! GPUs, and predicts others.
 
 use super::operations::{self, PredictOperations, TrainOperations};
+use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, page_of};
 use super::{plan_table, staged};
 use crate::all_reduce::AllReduce;
 use crate::model_file::{self, Model};
 use crate::plan::Plan;
 use crate::plans_csv::{self, Row};
 use crate::staged::Shape;
-use crate::step::{PredictedStep, StepModel};
+use crate::step::{LeftOut, PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, counted};
 use perf4sight_replay::verb::analyze;
-use perf4sight_report::{Cell, Column, Table, significant};
+use perf4sight_report::{Cell, Column, Progress, Table, significant};
 use perf4sight_verb::config::Missing::Unset;
 use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, path, text, word};
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The section `[cost_model]`.
@@ -120,7 +122,7 @@ const OUT: Setting = path("out")
     .or("model.json")
     .or_on_command_line(Unset)
     .value("FILE")
-    .help("Where to write the model; for predict, the predictions as CSV.");
+    .help("Where to write the model, and next to it its page (.html); for predict, the predictions as CSV.");
 
 const OVERWRITE: Setting = flag("overwrite").help("Replace files that perf4sight did not write.");
 
@@ -227,11 +229,13 @@ impl Train {
         vec![Finding { about: self.out.display().to_string(), column, cell: Percent(left_out_percent).into() }]
     }
 
-    fn fit(&self) -> Result<StepModel> {
+    fn fit(&self, context: &Context) -> Result<StepModel> {
         let rows = plans_csv::read_measured(&self.plans)?;
         let mut all_reduce = AllReduce::default();
         self.allreduce.iter().try_for_each(|table| all_reduce.add(table))?;
-        StepModel::fit(rows, all_reduce).map_err(|error| error.file(&self.plans))
+        let progress = context.console.progress(StepModel::PARTS, "fitting");
+        let fitted = StepModel::fit_watched(rows, all_reduce, &watch(&progress, context));
+        fitted.map_err(|error| error.file(&self.plans))
     }
 }
 
@@ -244,31 +248,78 @@ impl Verb for Train {
         if staged::is_staged(&self.plans) {
             return staged::train(self, context);
         }
-        let model = self.fit()?;
+        let files = TrainedFiles::new(&self.out, self.overwrite)?;
+        let model = match self.fit(context) {
+            Err(_) if context.cancelled() => return Ok(interrupted()),
+            fitted => fitted?,
+        };
         if model.assumes_all_reduce() {
             context.warn("no times of all-reduces are given: a ring over NVLink is assumed (allreduce)");
         }
-        model_file::save(&Model::Plans(Box::new(model.clone())), &self.out, self.overwrite)?;
-        let count = counted(model.rows().count() as u64, "measured plan");
-        let off = model.left_out_percent();
-        let tables = vec![left_out(&model), parameters(&model)];
+        let trained = trained(&model);
+        let files = files.write(&Model::Plans(Box::new(model.clone())), &trained, context)?;
+        let tables = [left_out(&model), parameters(&model)];
         Ok(Summary {
-            answer: format!(
-                "A step of a plan like these is predicted to {}: the mean error for each of {count}, left out of the fit.",
-                Percent(off)
-            ),
-            findings: self.findings(off),
-            files: vec![("model", self.out.clone())],
+            findings: self.findings(model.left_out_percent()),
+            files,
             json: json!({
                 "plans": model.rows().count(),
                 "left_out": tables[0].to_json(),
                 "parameters": tables[1].to_json(),
                 "warnings": context.warnings(),
             }),
-            tables,
+            answer: trained.answer,
+            tables: tables.into(),
             ..Summary::default()
         })
     }
+}
+
+/// Shows progress; ends a fit after Ctrl-C.
+pub(super) fn watch<'a>(progress: &'a Progress, context: &'a Context) -> impl Fn(u64) -> Result<()> + 'a {
+    |pieces| {
+        progress.advance(pieces);
+        match context.cancelled() {
+            true => Err(Error::usage("interrupted")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Numbers whose values are compared on the page: others, such as samples of a step, hardly matter.
+const COMPARED: [&str; 6] = ["gpus", "micro batch", "hidden", "tensor parallel", "data parallel", "pipeline parallel"];
+
+fn trained(model: &StepModel) -> Trained {
+    let count = counted(model.rows().count() as u64, "measured plan");
+    let compared = |one: &&LeftOut| one.value.is_none() || COMPARED.contains(&one.what.as_str());
+    let error = |one: &LeftOut| LeftOutError {
+        name: plan_table::left_out(one),
+        mean: one.mean_percent,
+        nine_of_ten: Some(one.nine_of_ten_percent),
+    };
+    Trained {
+        title: "A model of steps of parallel training".to_owned(),
+        subtitle: format!("Fitted on {count}."),
+        answer: format!(
+            "A step of a plan like these is predicted to {}: the mean error for each of {count}, left out of the fit.",
+            Percent(model.left_out_percent())
+        ),
+        errors: model.left_out().iter().filter(compared).map(error).collect(),
+        predictions: Predictions { what: "step (ms)", series: by_tensor_degree(model) },
+        tables: vec![left_out(model)],
+        parameters: Some(parameters(model)),
+    }
+}
+
+/// Steps that were predicted without their measurement, by degree of tensor parallelism.
+fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<Prediction>)> {
+    let mut series: BTreeMap<u64, Vec<Prediction>> = BTreeMap::new();
+    for (row, predicted) in model.rows_left_out() {
+        let name = plan_table::words(&row.plan);
+        let prediction = Prediction { name, measured: row.step_ms, predicted };
+        series.entry(row.plan.tensor_parallel).or_default().push(prediction);
+    }
+    series.into_iter().map(|(degree, points)| (format!("tensor parallel {degree}"), points)).collect()
 }
 
 impl Section for Train {
@@ -282,7 +333,7 @@ impl Section for Train {
                 .chain(self.layers.iter().map(read("layers")))
                 .chain(self.links.iter().map(read("links")))
                 .collect(),
-            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            writes: [self.out.clone(), page_of(&self.out)].map(|path| KeyedPath { key: "out", path }).into(),
             ..Outline::default()
         })
     }
@@ -293,12 +344,13 @@ fn left_out(model: &StepModel) -> Table {
         Column::text("left_out", "left out"),
         Column::number("plans", "plans"),
         Column::number("mean_percent", "mean error"),
+        Column::number("nine_of_ten_percent", "nine of ten within"),
         Column::number("worst_percent", "worst"),
     ];
     let mut table = Table::new("Errors of plans that were left out of the fit", columns);
     for one in model.left_out() {
-        let errors = [Percent(one.mean_percent).into(), Percent(one.worst_percent).into()];
-        table.row([Cell::from(one.what.as_str()), one.plans.into()].into_iter().chain(errors));
+        let errors = [one.mean_percent, one.nine_of_ten_percent, one.worst_percent].map(|off| Percent(off).into());
+        table.row([Cell::from(plan_table::left_out(one)), one.plans.into()].into_iter().chain(errors));
     }
     table
 }
@@ -412,4 +464,69 @@ fn compared(rows: &[Row], steps: &[PredictedStep]) -> String {
         counted(measured.len() as u64, "plan"),
         significant(off)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_report::{Console, Mode, Settings as Output};
+    use std::fs;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::time::SystemTime;
+
+    fn train(out: PathBuf) -> Train {
+        let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vtrain/plans.csv");
+        Train { plans, allreduce: Vec::new(), layers: Vec::new(), links: None, shape: None, out, overwrite: false }
+    }
+
+    fn context(is_cancelled: bool) -> Context {
+        let output = Output { mode: Mode::Quiet, colour: false, bars: false, width: None };
+        let console = Console::writing_to(output, std::io::sink(), std::io::sink());
+        let cancel = Arc::new(AtomicBool::new(is_cancelled));
+        Context::new(console, || SystemTime::UNIX_EPOCH, cancel, PathBuf::new(), String::new())
+    }
+
+    #[test]
+    fn a_fit_writes_a_model_and_its_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let tests = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+        let staged = Train {
+            plans: tests("sailor/plans.json"),
+            layers: vec![tests("sailor/layers_OPT-350_GH-96.json")],
+            links: Some(tests("sailor/network_coefficients.json")),
+            shape: Some(Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 }),
+            ..train(folder.path().join("staged.json"))
+        };
+        for (train, part) in [(train(folder.path().join("model.json")), "tensor parallel 4"), (staged, "N32_D16")] {
+            let summary = train.run(&mut context(false)).unwrap();
+            let files: Vec<&Path> = summary.files.iter().map(|(_, file)| file.as_path()).collect();
+            assert_eq!(files, [train.out.clone(), page_of(&train.out)]);
+            let page = fs::read_to_string(files[1]).unwrap();
+            assert!(page.contains(part) && page.contains("Measured against predicted"), "{part}");
+            assert!(model_file::load(files[0]).is_ok() && !summary.json["left_out"].is_null());
+            // Ours are replaced.
+            train.run(&mut context(false)).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_interrupted_fit_writes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let summary = train(folder.path().join("model.json")).run(&mut context(true)).unwrap();
+        assert_eq!(summary.headline, "interrupted; nothing was written");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// A page that others wrote stays, and no model is written without one.
+    #[test]
+    fn a_page_of_others_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("model.html"), "<html>mine</html>").unwrap();
+        let error = train(folder.path().join("model.json")).run(&mut context(false)).unwrap_err();
+        assert!(error.to_string().contains("model.html"), "{error}");
+        assert!(!folder.path().join("model.json").exists());
+        let error = train(folder.path().join("model.html")).run(&mut context(false)).unwrap_err();
+        assert!(error.to_string().contains("replaced by its page"), "{error}");
+    }
 }

@@ -9,3 +9,4 @@ pub mod optimize;
 mod plan_table;
 mod staged;
 pub mod strategy;
+mod trained;

@@ -1,11 +1,15 @@
 //! `cost-model` with operations: reads the traces of several GPUs, fits, and reports what is known of other networks and GPUs;
 //! predicts operations.
 
-use crate::model_file::{self, Model};
+use super::cost_model::watch;
+use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, page_of};
+use crate::model_file::Model;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, counted};
-use perf4sight_operations::{Estimate, LeftOut, OperationModel, Row, read_folder, read_table, rows_to_csv};
+use perf4sight_operations::{
+    Estimate, Group, LeftOut, OperationModel, Predicted, Row, read_folder, read_table, rows_to_csv,
+};
 use perf4sight_report::{Cell, Column, Rows, Table};
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Outline, Section, Summary, Verb};
@@ -69,20 +73,26 @@ impl Verb for TrainOperations {
     /// # Errors
     /// Files that cannot be read or contradict themselves; too few rows; a file of others in the model's place.
     fn run(&self, context: &mut Context) -> Result<Summary> {
+        let files = TrainedFiles::new(&self.out, self.overwrite)?;
         let found = read_folder(&self.folder)?;
         found.warnings().into_iter().for_each(|warning| context.warn(warning));
         self.check_precisions(&found.rows)?;
-        if let Some(rows) = &self.rows {
-            overwrite::save(rows, rows_to_csv(&found.rows), self.overwrite)?;
-        }
-        let model = OperationModel::fit(found.rows).map_err(|error| error.file(&self.folder))?;
+        let rows = self.rows.as_ref().map(|rows| (rows, rows_to_csv(&found.rows)));
+        let progress = context.console.progress(OperationModel::parts(&found.rows), "fitting");
+        let model = match OperationModel::fit_watched(found.rows, &watch(&progress, context)) {
+            Err(_) if context.cancelled() => return Ok(interrupted()),
+            fitted => fitted.map_err(|error| error.file(&self.folder))?,
+        };
+        drop(progress);
         model.limits().into_iter().for_each(|limit| context.warn(limit));
+        if let Some(rows) = rows {
+            overwrite::save(rows.0, rows.1, self.overwrite)?;
+        }
         if let Some(folder) = self.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
         }
         let (off, _) = model.by_network().mean_percent();
         let tables = vec![groups(&model), classes(&model), parameters(&model)];
-        let answer = answer(&model);
         let json = json!({
             "rows": model.rows(),
             "gpus": model.measured().collect::<Vec<_>>(),
@@ -93,20 +103,41 @@ impl Verb for TrainOperations {
             "parameters": tables[2].to_json(),
             "warnings": context.warnings(),
         });
-        model_file::save(&Model::Operations(Box::new(model)), &self.out, self.overwrite)?;
+        let trained = trained(&model);
+        let files = files.write(&Model::Operations(Box::new(model)), &trained, context)?;
         let column = Column::number("left_out_percent", "error of networks left out");
         Ok(Summary {
-            answer,
+            answer: trained.answer,
             findings: vec![Finding { about: self.out.display().to_string(), column, cell: Percent(off).into() }],
-            files: [("model", &self.out)]
-                .into_iter()
-                .chain(self.rows.iter().map(|rows| ("operations", rows)))
-                .map(|(what, file)| (what, file.clone()))
-                .collect(),
+            files: files.into_iter().chain(self.rows.iter().map(|rows| ("operations", rows.clone()))).collect(),
             json,
             tables,
             ..Summary::default()
         })
+    }
+}
+
+fn trained(model: &OperationModel) -> Trained {
+    let groups = || left_out(model).flat_map(|one| &one.groups);
+    let error = |group: &Group| LeftOutError {
+        name: group.name.clone(),
+        mean: group.mean_percent,
+        nine_of_ten: Some(group.nine_of_ten_percent()),
+    };
+    let prediction =
+        |one: &Predicted| Prediction { name: one.name.clone(), measured: one.measured_us, predicted: one.predicted_us };
+    let series = |one: &LeftOut| {
+        let all = one.groups.iter().flat_map(|group| &group.predicted);
+        (format!("{} left out", one.what), all.map(prediction).collect())
+    };
+    Trained {
+        title: "A model of operations on GPUs".to_owned(),
+        subtitle: format!("Fitted on {}.", counted(model.rows() as u64, "operation")),
+        answer: answer(model),
+        errors: groups().map(error).collect(),
+        predictions: Predictions { what: "operation (us)", series: left_out(model).map(series).collect() },
+        tables: vec![self::groups(model), classes(model)],
+        parameters: Some(parameters(model)),
     }
 }
 
@@ -128,7 +159,8 @@ impl Section for TrainOperations {
         Ok(Outline {
             steps: vec![format!("fits the operations of {}", self.folder.display())],
             reads: vec![KeyedPath { key: "operations", path: self.folder.clone() }],
-            writes: std::iter::once(write("out", &self.out))
+            writes: [write("out", &self.out), write("out", &page_of(&self.out))]
+                .into_iter()
                 .chain(self.rows.iter().map(|rows| write("rows", rows)))
                 .collect(),
             ..Outline::default()

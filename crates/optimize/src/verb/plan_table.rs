@@ -1,7 +1,7 @@
 //! Plans as rows of tables, and what is warned of them.
 
 use crate::plan::Plan;
-use crate::step::PredictedStep;
+use crate::step::{LeftOut, PredictedStep};
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::Context;
 use std::collections::BTreeMap;
@@ -30,6 +30,14 @@ pub(super) fn words(plan: &Plan) -> String {
         "tensor {} x data {} x pipeline {}, micro-batch {}",
         plan.tensor_parallel, plan.data_parallel, plan.pipeline_parallel, plan.micro_batch
     )
+}
+
+/// "each plan", "tensor parallel 8".
+pub(super) fn left_out(one: &LeftOut) -> String {
+    match one.value {
+        Some(value) => format!("{} {value}", one.what),
+        None => one.what.clone(),
+    }
 }
 
 /// "tensor_parallel 8, gpus 16"; empty where everything was measured.

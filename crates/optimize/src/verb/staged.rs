@@ -1,15 +1,16 @@
 //! `cost-model` with plans in stages: what is read, fitted, predicted and shown.
 
-use super::cost_model::{Predict, Train};
-use crate::model_file::{self, Model};
+use super::cost_model::{Predict, Train, watch};
+use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted};
+use crate::model_file::Model;
 use crate::staged::{
-    Cluster, Estimate, LayerTimes, Links, MeasuredStagedPlan, PredictedStagedPlan, Shape, StagedModel,
+    Cluster, Estimate, LayerTimes, LeftOutPlan, Links, MeasuredStagedPlan, PredictedStagedPlan, Shape, StagedModel,
     read_staged_plans,
 };
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent, counted};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Column, Rows, Table};
 use perf4sight_verb::{Context, Summary};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,27 +60,92 @@ pub(super) fn shape(text: &str) -> Result<Shape> {
     }
 }
 
-/// Fits a model, writes it, and reports how far it is off.
+/// Fits a model, writes it with its page, and reports how far it is off.
 pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
+    let files = TrainedFiles::new(&train.out, train.overwrite)?;
     let plans = read_staged_plans(&train.plans)?;
-    let model = StagedModel::fit(&plans, cluster(train)?).map_err(|error| error.file(&train.plans))?;
+    let cluster = cluster(train)?;
+    repeated(&plans).into_iter().for_each(|warning| context.warn(warning));
+    let progress = context.console.progress(2 * plans.len() as u64, "fitting");
+    let model = match StagedModel::fit_watched(&plans, cluster, &watch(&progress, context)) {
+        Err(_) if context.cancelled() => return Ok(interrupted()),
+        fitted => fitted.map_err(|error| error.file(&train.plans))?,
+    };
+    drop(progress);
     let (time, memory) = model.left_out_percent();
     if memory.is_none() {
         context.warn("too few plans have a measured max_mem: memory is not predicted");
     }
-    model_file::save(&Model::Staged(Box::new(model)), &train.out, train.overwrite)?;
-    let memory_words = memory.map_or(String::new(), |off| format!(", its memory to {}", Percent(off)));
+    let trained = trained(&model);
+    let files = files.write(&Model::Staged(Box::new(model)), &trained, context)?;
     Ok(Summary {
-        answer: format!(
-            "A step of a plan like these is predicted to {}{memory_words}: mean errors of each of {}, left out of the fit.",
-            Percent(time),
-            counted(plans.len() as u64, "plan")
-        ),
         findings: train.findings(time),
-        files: vec![("model", train.out.clone())],
-        json: json!({ "plans": plans.len(), "step_left_out_percent": time, "memory_left_out_percent": memory, "warnings": context.warnings() }),
+        files,
+        json: json!({
+            "plans": plans.len(),
+            "step_left_out_percent": time,
+            "memory_left_out_percent": memory,
+            "left_out": trained.tables[0].to_json(),
+            "warnings": context.warnings(),
+        }),
+        answer: trained.answer,
         ..Summary::default()
     })
+}
+
+/// Plans with the measurements of others: of Sailor's plans on mixed GPUs two have the same.
+fn repeated(plans: &[MeasuredStagedPlan]) -> Vec<String> {
+    let is_same = |one: &MeasuredStagedPlan, other: &MeasuredStagedPlan| {
+        one.step_s.is_some() && one.step_s == other.step_s && one.peak_bytes == other.peak_bytes
+    };
+    let pairs = plans.iter().enumerate().filter_map(|(place, plan)| {
+        let earlier =
+            plans[..place].iter().find(|earlier| is_same(plan, earlier) && plan.plan.stages != earlier.plan.stages)?;
+        Some(format!(
+            "{} and {} are other plans with the same measurements: one may be wrong",
+            earlier.plan.name, plan.plan.name
+        ))
+    });
+    pairs.collect()
+}
+
+fn trained(model: &StagedModel) -> Trained {
+    let (time, memory) = model.left_out_percent();
+    let (steps, peaks) = (model.steps_left_out(), model.peaks_left_out());
+    let count = counted(steps.len() as u64, "plan");
+    let memory_words = memory.map_or(String::new(), |off| format!(", its memory to {}", Percent(off)));
+    let error = |one: &LeftOutPlan| LeftOutError { name: one.name.clone(), mean: one.off_percent(), nine_of_ten: None };
+    let prediction =
+        |one: &LeftOutPlan| Prediction { name: one.name.clone(), measured: one.measured, predicted: one.predicted };
+    Trained {
+        title: "A model of steps of training in stages".to_owned(),
+        subtitle: format!("Fitted on {count}."),
+        answer: format!(
+            "A step of a plan like these is predicted to {}{memory_words}: mean errors of each of {count}, left out of the fit.",
+            Percent(time)
+        ),
+        errors: steps.iter().map(error).collect(),
+        predictions: Predictions {
+            what: "step (s)",
+            series: vec![("steps".to_owned(), steps.iter().map(prediction).collect())],
+        },
+        tables: vec![left_out(steps, peaks)],
+        parameters: None,
+    }
+}
+
+fn left_out(steps: &[LeftOutPlan], peaks: &[LeftOutPlan]) -> Table {
+    let peak = |step: &LeftOutPlan| peaks.iter().find(|peak| peak.name == step.name);
+    let of_peak = |step: &LeftOutPlan, cell: fn(&LeftOutPlan) -> Cell| peak(step).map_or(Cell::from(""), cell);
+    Rows::new("Plans that were left out of the fit", steps)
+        .text("plan", "plan", |step| step.name.clone())
+        .number("measured_s", "measured (s)", |step| step.measured)
+        .number("predicted_s", "predicted (s)", |step| step.predicted)
+        .number("off_percent", "off", |step| Percent(step.off_percent()))
+        .number("measured_bytes", "memory", |step| of_peak(step, |peak| Bytes(peak.measured as u64).into()))
+        .number("predicted_bytes", "predicted", |step| of_peak(step, |peak| Bytes(peak.predicted as u64).into()))
+        .number("memory_off_percent", "off", |step| of_peak(step, |peak| Percent(peak.off_percent()).into()))
+        .table()
 }
 
 fn cluster(train: &Train) -> Result<Cluster> {

@@ -7,7 +7,7 @@ mod page;
 pub mod published;
 mod tables;
 
-use crate::passes::{Found, Learns, PASSES, Pass, Proposal, Wanted};
+use crate::passes::{Found, Learns, PASSES, Pass, Proposal, Wanted, jointly};
 use crate::search::Searches;
 use crate::start::{Start, Together};
 use perf4sight_base::error::{Error, Result};
@@ -97,6 +97,8 @@ impl Strategy {
             }
         }
         progress.doing("comparing");
+        let joint = jointly(&start, &found)?;
+        found.replace_by(joint);
         let shown = Shown::of(start, found)?;
         progress.advance(1);
         drop(progress);

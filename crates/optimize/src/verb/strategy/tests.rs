@@ -71,6 +71,8 @@ fn the_proposed_cap_loses_at_most_two_percent_of_the_best_measured() {
         serde_json::from_str(&fs::read_to_string(out.join("spec/tensor_fusion_grp_mapping.json")).unwrap()).unwrap();
     let groups = mapping["mapping"].as_array().unwrap().iter().filter_map(Value::as_str);
     let gradients: Vec<u32> = groups.flat_map(|group| group.split('+')).map(|one| one.parse().unwrap()).collect();
+    let both = summary.json.to_string();
+    assert!(both.contains("both together: groups") || both.contains("fused together are no faster"), "{both}");
     // Twelve layers of weights and biases, and the last one of ten outputs.
     assert_eq!(gradients, (0..26).collect::<Vec<u32>>());
 }

@@ -1,0 +1,138 @@
+//! Operators and tensors fused together: buckets for operations as they are fused, and of these those that pay with such buckets.
+
+use super::tensor_fusion::{self, free_words};
+use super::{Found, FusedOperations, Learns, Proposal, op_fusion};
+use crate::fusion::{self, Fusion, Gradient, Joint, Link, Segment};
+use crate::start::{Start, Together};
+use perf4sight_base::error::Result;
+use perf4sight_replay::graph::NodeId;
+use perf4sight_replay::simulate::simulate;
+use perf4sight_replay::what_if::Change;
+use std::rc::Rc;
+
+const NAME: &str = "tensor_fusion,op_fusion";
+/// The passes by themselves.
+const SINGLE: [&str; 2] = ["tensor_fusion", "op_fusion"];
+
+/// Operations that are computed together on the rank whose work ends last.
+struct Span {
+    /// Milliseconds at which the first begins and the last ends.
+    begins: f64,
+    ends: f64,
+    /// Milliseconds that all take less together.
+    saves: f64,
+}
+
+/// Groups of operations that are kept, and the buckets for them.
+struct Choice {
+    fused: Vec<FusedOperations>,
+    buckets: Fusion,
+}
+
+/// Both together, where both were found: what PyTorch can be given, and for other programs the better of two ways by replay. One keeps
+/// all groups of operations, and makes the best buckets for when gradients are ready then; the other is the optimum by the published
+/// rules, which parts groups that keep gradients waiting for longer than they save. Nothing that is no faster than one of both.
+///
+/// # Errors
+/// Steps that contradict themselves.
+pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
+    let mut both = Found::default();
+    let single = || found.proposals.iter().chain(&found.others).filter(|one| SINGLE.contains(&one.pass));
+    if found.fused.is_empty() || !SINGLE.iter().all(|pass| single().any(|one| one.pass == *pass)) {
+        return Ok(both);
+    }
+    let shortest = single().map(|one| one.outcome.after.time).fold(f64::INFINITY, f64::min);
+    let (gradients, link) = when_fused(start, &found.fused)?;
+    let cap = fusion::best_cap(&gradients, link);
+    let pytorch = Choice { fused: found.fused.clone(), buckets: cap.fusion };
+    let change = format!("{}, with torch.compile", fusion::pytorch_arguments(cap.limits));
+    let pytorch = Proposal::of(NAME, change, edit(&pytorch), Learns::Rounded, start)?;
+    both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
+    let tuned = Choice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };
+    let choice = shorter(start, [tuned, by_rules(start, &found.fused)?])?;
+    let change =
+        format!("both together: groups of {}; {}", op_fusion::CLUSTERS, free_words(&gradients, &choice.buckets));
+    let free = Proposal::of(NAME, change, edit(&choice), Learns::Rounded, start)?;
+    match free.outcome.after.time < shortest {
+        true => write(&gradients, &choice, free, &mut both),
+        false => both.nothing.push("operators and tensors fused together are no faster than one of both".to_owned()),
+    }
+    Ok(both)
+}
+
+/// The one of two choices whose replay is shorter.
+fn shorter(start: &Start, [one, other]: [Choice; 2]) -> Result<Choice> {
+    let [first, second] = [start.time(&edit(&one))?, start.time(&edit(&other))?];
+    Ok(if second < first { other } else { one })
+}
+
+fn edit(choice: &Choice) -> Rc<dyn Change> {
+    let fused: Rc<dyn Change> = Rc::new(op_fusion::edit(&choice.fused));
+    Rc::new(Together(vec![fused, tensor_fusion::edit(&choice.buckets)]))
+}
+
+/// The gradients with when they are ready once operations are fused, and their link.
+fn when_fused(start: &Start, fused: &[FusedOperations]) -> Result<(Vec<Gradient>, Link)> {
+    let step = start.changed(&(Rc::new(op_fusion::edit(fused)) as Rc<dyn Change>))?;
+    fusion::of_step(&step, &start.communication, &simulate(&step.graph))
+}
+
+/// The optimum of both by the published rules, on the rank whose work ends last.
+fn by_rules(start: &Start, fused: &[FusedOperations]) -> Result<Choice> {
+    let (gradients, link) = fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule)?;
+    let spans: Vec<Option<Span>> = fused.iter().map(|one| span(start, one)).collect();
+    let Joint { ends, .. } = fusion::jointly(&segments(&gradients, &spans), link);
+    let parted = |span: &Span| crossed(&gradients, span).any(|place| ends.contains(&place));
+    let kept = fused.iter().zip(&spans).filter(|(_, span)| !span.as_ref().is_some_and(parted));
+    let fused = kept.map(|(one, _)| one.clone()).collect();
+    Ok(Choice { fused, buckets: Fusion::of_ends(&gradients, link, ends) })
+}
+
+/// Where a group is on the rank whose work ends last; none if it is not there.
+fn span(start: &Start, fused: &FusedOperations) -> Option<Span> {
+    let graph = &start.recorded.typical.graph;
+    let rank = |id: NodeId| graph.resources()[graph.node(id).resource.index()].rank;
+    let group = fused.on_ranks.iter().find(|group| rank(group.takes) == Some(start.slowest()))?;
+    let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
+    let takes = |nodes: &[NodeId]| nodes.iter().map(|id| graph.node(*id).duration).sum::<u64>();
+    let begins = group.nodes.iter().map(|id| start.schedule.start(*id)).min()?;
+    Some(Span {
+        begins: milliseconds(begins),
+        ends: milliseconds(start.schedule.end(graph, group.takes)),
+        saves: milliseconds(takes(&group.nodes)) * (1.0 - group.share).max(0.0) + milliseconds(takes(&group.launches)),
+    })
+}
+
+/// The gradients behind those that a group keeps waiting: they became ready while it runs.
+fn crossed<'a>(gradients: &'a [Gradient], span: &'a Span) -> impl Iterator<Item = usize> + 'a {
+    let waits = |gradient: &Gradient| (span.begins..span.ends).contains(&gradient.ready_ms);
+    (1..gradients.len()).filter(move |place| waits(&gradients[place - 1]))
+}
+
+/// Backward from gradient to gradient. What a group saves counts where it ends; without others, where it keeps none waiting.
+fn segments(gradients: &[Gradient], spans: &[Option<Span>]) -> Vec<Segment> {
+    let ready = |place: usize| gradients[place].ready_ms;
+    let takes = |place: usize| ready(place) - place.checked_sub(1).map_or(0.0, ready);
+    let segment = |place| Segment { takes_ms: takes(place), saves_ms: None, bytes: gradients[place].bytes };
+    let mut segments: Vec<Segment> = (0..gradients.len()).map(segment).collect();
+    for span in spans.iter().flatten() {
+        let crossed: Vec<usize> = crossed(gradients, span).collect();
+        for place in &crossed {
+            segments[*place].saves_ms.get_or_insert(0.0);
+        }
+        let ending = (0..gradients.len()).find(|place| ready(*place) >= span.ends);
+        match (crossed.last(), ending) {
+            (Some(last), _) => *segments[*last].saves_ms.get_or_insert(0.0) += span.saves,
+            (None, Some(ending)) => segments[ending].takes_ms = (segments[ending].takes_ms - span.saves).max(0.0),
+            (None, None) => {}
+        }
+    }
+    segments
+}
+
+fn write(gradients: &[Gradient], choice: &Choice, proposal: Proposal, both: &mut Found) {
+    both.others.push(proposal);
+    tensor_fusion::write(gradients, &choice.buckets, both);
+    both.files.push((op_fusion::CLUSTERS, op_fusion::cluster_mapping(&choice.fused)));
+    both.strategy.extend(choice.fused.iter().flat_map(|one| one.merges.clone()));
+}

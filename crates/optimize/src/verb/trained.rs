@@ -1,0 +1,148 @@
+//! What `cost-model train` writes: the model, and a page that shows what was fitted and how far off it is.
+
+use crate::model_file::{self, Model};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
+use perf4sight_report::{Axis, Bars, Block, Chart, Page, Plot, Point, Scatter, Series, Table, sentence};
+use perf4sight_verb::{Context, Summary};
+use std::path::{Path, PathBuf};
+
+/// The band around equal values in the chart of predictions, as a share.
+const BAND: f64 = 0.1;
+/// More points than a reader tells apart are thinned out.
+const MOST_POINTS: usize = 2000;
+/// More bars than a reader compares are left to the table.
+const MOST_BARS: usize = 40;
+
+/// The files of a fit, which may be written.
+pub(super) struct TrainedFiles {
+    model: PathBuf,
+    page: PathBuf,
+    overwrite: bool,
+}
+
+/// A fitted model, as its page shows it.
+pub(super) struct Trained {
+    /// The kind of model, and what it was fitted on.
+    pub title: String,
+    pub subtitle: String,
+    pub answer: String,
+    /// Errors of what was left out: of a network, a GPU, or plans of a degree.
+    pub errors: Vec<LeftOutError>,
+    /// What was measured and predicted, left out of the fit.
+    pub predictions: Predictions,
+    /// Tables of errors.
+    pub tables: Vec<Table>,
+    pub parameters: Option<Table>,
+}
+
+/// How far predictions for what was left out are off, in percent.
+pub(super) struct LeftOutError {
+    pub name: String,
+    pub mean: f64,
+    /// Nine of ten are off by at most this.
+    pub nine_of_ten: Option<f64>,
+}
+
+/// Values that were predicted without their measurement.
+pub(super) struct Predictions {
+    /// "step (ms)".
+    pub what: &'static str,
+    pub series: Vec<(String, Vec<Prediction>)>,
+}
+
+/// One of them.
+pub(super) struct Prediction {
+    pub name: String,
+    pub measured: f64,
+    pub predicted: f64,
+}
+
+impl TrainedFiles {
+    /// Files that may be written: a model, and next to it its page.
+    ///
+    /// # Errors
+    /// A page in the place of the model; a page of others that would be replaced, unless `overwrite`.
+    pub fn new(model: &Path, overwrite: bool) -> Result<Self> {
+        let page = page_of(model);
+        if page == model {
+            return Err(Error::usage("the model would be replaced by its page")
+                .file(model)
+                .expected("a name such as model.json"));
+        }
+        overwrite::check_contents(&page, Page::new("", "").to_html(), overwrite)?;
+        Ok(TrainedFiles { model: model.to_owned(), page, overwrite })
+    }
+
+    /// Writes both, unless Ctrl-C was pressed; their names for the summary.
+    ///
+    /// # Errors
+    /// A file of others in the place of the model, unless it may be replaced; a failed write.
+    pub fn write(self, model: &Model, trained: &Trained, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+        // The page was checked before the fit: if the model cannot be written, neither is.
+        model_file::save(model, &self.model, self.overwrite)?;
+        overwrite::save(&self.page, page(trained, context.warnings()).to_html(), self.overwrite)?;
+        Ok(vec![("model", self.model), ("report", self.page)])
+    }
+}
+
+/// The page of a model.
+pub(super) fn page_of(model: &Path) -> PathBuf {
+    model.with_extension("html")
+}
+
+/// What a fit that was interrupted ends with.
+pub(super) fn interrupted() -> Summary {
+    Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() }
+}
+
+fn page(trained: &Trained, warnings: &[String]) -> Page {
+    let mut page = Page::new(&trained.title, &trained.subtitle);
+    let warnings: Vec<String> = warnings.iter().map(|warning| sentence(warning)).collect();
+    let list = Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List);
+    page.chapter("The answer", [Block::Text(trained.answer.clone())].into_iter().chain(list));
+    let charts = bars(&trained.errors).into_iter().chain([scatter(&trained.predictions)]).map(Block::Chart);
+    page.chapter("Errors of what was left out", charts.chain(trained.tables.iter().cloned().map(Block::Table)));
+    if let Some(parameters) = &trained.parameters {
+        page.chapter("What was fitted", [Block::Table(parameters.clone())]);
+    }
+    page
+}
+
+/// The errors as bars; none where there are none, or too many.
+fn bars(errors: &[LeftOutError]) -> Option<Chart> {
+    let mut series = vec![Series::new("mean", errors.iter().map(|error| Some(error.mean)))];
+    if errors.iter().any(|error| error.nine_of_ten.is_some()) {
+        series.push(Series::new("nine of ten are within", errors.iter().map(|error| error.nine_of_ten)));
+    }
+    let plot = Bars {
+        categories: errors.iter().map(|error| error.name.clone()).collect(),
+        value: Axis::linear("error (%)"),
+        series,
+        reference: None,
+        most: None,
+    };
+    let caption = "Each was left out of a fit, which then predicted it.";
+    (1..=MOST_BARS)
+        .contains(&errors.len())
+        .then(|| Chart::new("How far off predictions are", caption, Plot::Bars(plot)))
+}
+
+fn scatter(predictions: &Predictions) -> Chart {
+    let count: usize = predictions.series.iter().map(|(_, points)| points.len()).sum();
+    let stride = count.div_ceil(MOST_POINTS).max(1);
+    let series = predictions.series.iter().map(|(name, points)| {
+        let point = |one: &Prediction| Point { x: one.measured, y: one.predicted, label: one.name.clone() };
+        Series::new(name, points.iter().step_by(stride).map(point))
+    });
+    let plot = Scatter {
+        x: Axis::log(format!("measured {}", predictions.what)),
+        y: Axis::log(format!("predicted {}", predictions.what)),
+        band: BAND,
+        series: series.collect(),
+    };
+    let thinned = if stride > 1 { format!(" One of {stride} is drawn.") } else { String::new() };
+    let caption =
+        format!("Each was predicted without its measurement. On the line both are equal; the band is ±10 %.{thinned}");
+    Chart::new("Measured against predicted", caption, Plot::Scatter(plot))
+}
