@@ -7,6 +7,7 @@ use super::op::{At, ConvTranspose, Element, Facts, Input, Op};
 use super::shape::Shape;
 use perf4sight_base::error::{Error, Result};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Names one node of one [`Network`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +44,8 @@ pub struct Node {
     /// Whether it is a part of the PyTorch operator that reads it, which keeps what this one reads instead of its result: the sigmoid of
     /// a gated linear unit.
     pub fused: bool,
+    /// The modules in whose calls it runs, the outermost first, as `layers/layers.0/norm`; none where the file does not record them.
+    pub module: Option<Arc<str>>,
     /// Whether its weight and its bias are frozen, if only a part of the network is trained.
     pub frozen: [bool; 2],
     /// Elements of the weight or scale that the operation reads, and of the bias or shift. They are cached, because they are read
@@ -54,7 +57,20 @@ impl Node {
     /// A node that owns its weights and trains all of them. `finish_with` sets the sizes of the weights.
     fn new(name: String, op: Op, inputs: Vec<NodeId>, (shape, element): (Shape, Element)) -> Self {
         let (shares, trained, frozen, weights) = (None, None, [false; 2], [None; 2]);
-        Node { name, op, inputs, shape, element, shares, trained, computing: 0, fused: false, frozen, weights }
+        Node {
+            name,
+            op,
+            inputs,
+            shape,
+            element,
+            shares,
+            trained,
+            computing: 0,
+            fused: false,
+            module: None,
+            frozen,
+            weights,
+        }
     }
 
     /// Whether it has filters on images or on tokens, or is an embedding, whose width is pruned.
@@ -306,6 +322,8 @@ pub struct NetworkBuilder {
     name: String,
     nodes: Vec<Node>,
     names: HashSet<String>,
+    /// The modules in whose calls the next nodes run.
+    module: Option<Arc<str>>,
 }
 
 impl NetworkBuilder {
@@ -335,7 +353,7 @@ impl NetworkBuilder {
         let (shape, element) = (input.shape.clone(), input.element);
         let op = Op::Input(input);
         let node = Node::new(name, op, Vec::new(), (shape, element));
-        NetworkBuilder { name: network.into(), nodes: vec![node], names }
+        NetworkBuilder { name: network.into(), nodes: vec![node], names, module: None }
     }
 
     /// The network's first input.
@@ -383,8 +401,15 @@ impl NetworkBuilder {
             return Err("looks up by what are no integers".into());
         }
         let (name, inputs) = (name.into(), inputs.to_vec());
-        self.nodes.push(Node::new(name, op, inputs, (shape, element)));
+        self.nodes.push(Node { module: self.module.clone(), ..Node::new(name, op, inputs, (shape, element)) });
         Ok(NodeId(self.nodes.len() - 1))
+    }
+
+    /// Sets the modules in whose calls the nodes run that are added from now on ([`Node::module`]).
+    pub fn set_module(&mut self, module: Option<&str>) {
+        if self.module.as_deref() != module {
+            self.module = module.map(Arc::from);
+        }
     }
 
     /// Gives a fully connected layer a bias with `elements` trained elements.

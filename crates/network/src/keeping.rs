@@ -35,7 +35,7 @@ impl Network {
     pub fn as_written(&self) -> Self {
         let mut network = self.clone().with_readings(Vec::new());
         for node in network.nodes_mut() {
-            (node.computing, node.fused) = (0, false);
+            (node.computing, node.fused, node.module) = (0, false, None);
         }
         network
     }

@@ -18,6 +18,7 @@ mod keeping;
 pub mod op;
 mod shape;
 mod trained;
+mod variables;
 pub mod zoo;
 
 pub use autocast::Numbers;

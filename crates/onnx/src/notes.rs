@@ -62,6 +62,13 @@ pub(super) fn arguments(node: &NodeProto) -> Vec<&str> {
     arguments
 }
 
+/// The modules in whose calls a node runs, as in `layers/layers.0/layers.0.attn`; empty in the network's own code, `None` without a note.
+pub(super) fn calls(node: &NodeProto) -> Option<String> {
+    let (scopes, _) = note(node, SCOPES).rsplit_once("', '")?;
+    let names = scopes.split("', '").map(|name| name.trim_start_matches(['[', '\'']));
+    Some(names.filter(|name| !name.is_empty()).collect::<Vec<_>>().join("/"))
+}
+
 /// The module of a node, as in `layers.0.attn`; empty for the network itself, `None` without a note.
 pub(super) fn module(node: &NodeProto) -> Option<&str> {
     // ['', 'layers', 'layers.0', 'layers.0.attn', 'add_3']: the operation comes last.

@@ -43,7 +43,8 @@ pub(super) struct Held {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Random {
     pub keep: Option<f64>,
-    pub each_sample: bool,
+    /// How many numbers are drawn for the batch, where that is known.
+    pub drawn: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -9,6 +9,7 @@ mod channels_last;
 mod code;
 mod columns;
 mod convolution;
+mod derivative;
 mod operation;
 mod product;
 mod recurrent;
@@ -210,11 +211,13 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Gradient::Made => Some(InputGradient(input)),
         Gradient::Passed => Some(PassGradient(input)),
     });
-    rule.forward([result])
+    let rule = rule
+        .forward([result])
         .forward(with_buffers(operation, facts))
         .saves(saved(operation, facts.needs))
         .backward(gradients)
-        .backward(operation.learned(facts.weights.len()))
+        .backward(operation.learned(facts.weights.len()));
+    derivative::of_expression(rule, operation, facts)
 }
 
 /// The tensors of forward apart from the result.
@@ -314,12 +317,25 @@ fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -
         (Binary::Mul, true, true) => rule.backward([InputGradient(0), InputGradient(1)]),
         (Binary::Mul, false, _) => rule.backward([full, InputGradient(1), InputGradient(0), Drop(0)]),
         (Binary::Mul, true, false) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
-        // The divisor's gradient goes through two tensors more (div_tensor_other_grad).
-        (Binary::Div, ..) => rule.backward([InputGradient(0), full, full, InputGradient(1), Drop(0), Drop(0)]),
-        // Masked or multiplied by another result of the same size.
-        (Binary::Pow | Binary::Max | Binary::Min | Binary::Mod | Binary::PRelu, ..) => {
-            rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)])
+        // The divisor's gradient comes first, as -grad * ((self / other) / other) (div_tensor_other_grad).
+        (Binary::Div, true, true) => {
+            rule.backward([full; 3]).backward([InputGradient(1)]).backward([Drop(0); 3]).backward([InputGradient(0)])
         }
+        (Binary::Div, ..) => {
+            let rule = rule.backward([full; 4]).backward([Drop(0); 3]);
+            rule.backward([InputGradient(0), InputGradient(1), Drop(0)])
+        }
+        // where(self == other, grad / 2, grad).masked_fill_(self < other, 0)
+        (Binary::Max | Binary::Min, ..) => {
+            let masks = Take(Amount::per_sample(times([2, operation.node.shape.elements()])));
+            rule.backward([masks, full, InputGradient(0), InputGradient(1), Drop(0), Drop(0)])
+        }
+        // grad * (exponent * self.pow(exponent - 1)), and with masks for the exponent's.
+        (Binary::Pow, ..) => {
+            rule.backward([full; 4]).backward([InputGradient(0), InputGradient(1)]).backward([Drop(0); 4])
+        }
+        // Masked or multiplied by another result of the same size.
+        (Binary::Mod | Binary::PRelu, ..) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
         (Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual, ..) => rule,
         (Binary::And | Binary::Or | Binary::Xor, ..) => rule,
     }

@@ -220,9 +220,11 @@ fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
 }
 
 fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature, other: &Value) -> Outcome {
-    if let (&Value::Random(Random { keep, each_sample }), Binary::Mul) = (other, binary) {
+    if let (&Value::Random(Random { keep, drawn }), Binary::Mul) = (other, binary) {
         let rate = keep.map_or(0.5, |keep| 1.0 - keep) as f32;
-        let op = if each_sample { Op::DropPath { rate } } else { Op::Dropout { rate } };
+        // Stochastic depth draws for whole samples, `nn.Dropout2d` for whole channels.
+        let is_of_parts = drawn.is_some_and(|drawn| drawn < to.dims(input).iter().product());
+        let op = if is_of_parts { Op::DropPath { rate } } else { Op::Dropout { rate } };
         return single(to.add_like(own_name(call), op, &[input])?);
     }
     let fits = fits_beside(&to.dims(input), other);
@@ -278,8 +280,8 @@ pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(&to.name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
 }
 
-/// Random numbers in the shape of an input. A comparison with them makes a dropout, of whole samples if there is one number for
-/// each (stochastic depth).
+/// Random numbers in the shape of an input. A comparison with them makes a dropout, of whole samples or channels if there is one number for
+/// each.
 pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
     let keep = match call.node.op_type() {
         "Bernoulli" => call.constant(0).and_then(Constant::uniform),
@@ -289,9 +291,5 @@ pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
         let declared = to.values.declared(call.node.output.first()?)?;
         Some(declared.iter().map(|dim| dim.unwrap_or(to.samples.number())).collect())
     });
-    let each_sample = drawn.is_some_and(|dims| {
-        dims.split_first()
-            .is_some_and(|(&batch, rest)| batch == to.samples.number() && rest.iter().all(|&dim| dim == 1))
-    });
-    Ok(vec![Value::Random(Random { keep, each_sample })])
+    Ok(vec![Value::Random(Random { keep, drawn: drawn.map(|dims| dims.into_iter().product()) })])
 }

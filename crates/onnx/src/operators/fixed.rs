@@ -185,7 +185,7 @@ fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
 
 /// The result of arithmetic on random numbers: the share that a comparison keeps, or `floor(share + uniform)`.
 fn randomness(call: &Call, input: &Value) -> Option<Value> {
-    let Value::Random(Random { keep, each_sample }) = *input else { return None };
+    let Value::Random(Random { keep, drawn }) = *input else { return None };
     let number = || call.inputs.iter().find_map(|input| input.as_constant().and_then(Constant::uniform));
     let keep = match call.node.op_type() {
         "Less" | "LessOrEqual" => number().or(keep),
@@ -193,7 +193,7 @@ fn randomness(call: &Call, input: &Value) -> Option<Value> {
         "Add" => number().or(keep),
         _ => keep,
     };
-    Some(Value::Random(Random { keep, each_sample }))
+    Some(Value::Random(Random { keep, drawn }))
 }
 
 /// A copy of a tensor for every sample, such as a class token or learned queries; other copies are computed like any operation.
