@@ -2,7 +2,7 @@
 
 use super::canonical::canonical;
 use super::followed::Followed;
-use super::keeping::Keeping;
+use super::keeping::{Computing, Keeping, Runs};
 use super::op::{At, ConvTranspose, Element, Facts, Input, Op};
 use super::shape::Shape;
 use perf4sight_base::error::{Error, Result};
@@ -38,12 +38,10 @@ pub struct Node {
     /// Trained elements, if they are not those the operation reads: filters computed from weights and gains (weight
     /// standardisation), tables that are looked up or computed, fixed filters (blur-pooling).
     pub trained: Option<u64>,
-    /// Elements of the tensors that are made where its weight is computed from parameters, the weight among them; 0 where the weight
-    /// is a parameter.
-    pub computing: u64,
-    /// Whether it is a part of the PyTorch operator that reads it, which keeps what this one reads instead of its result: the sigmoid of
-    /// a gated linear unit.
-    pub fused: bool,
+    /// How its weight is computed from parameters in every step, if it is no parameter.
+    pub computing: Option<Computing>,
+    /// What PyTorch runs for it, which decides what is kept for backward.
+    pub runs: Runs,
     /// The modules in whose calls it runs, the outermost first, as `layers/layers.0/norm`; none where the file does not record them.
     pub module: Option<Arc<str>>,
     /// Whether its weight and its bias are frozen, if only a part of the network is trained.
@@ -65,8 +63,8 @@ impl Node {
             element,
             shares,
             trained,
-            computing: 0,
-            fused: false,
+            computing: None,
+            runs: Runs::AsWritten,
             module: None,
             frozen,
             weights,
@@ -448,14 +446,14 @@ impl NetworkBuilder {
         self.nodes[node.0].trained = Some(elements);
     }
 
-    /// Sets how many elements are made where the weight of a node is computed from parameters.
-    pub fn set_computing(&mut self, node: NodeId, elements: u64) {
-        self.nodes[node.0].computing = elements;
+    /// Sets how the weight of a node is computed from parameters.
+    pub fn set_computing(&mut self, node: NodeId, computing: Computing) {
+        self.nodes[node.0].computing = Some(computing);
     }
 
-    /// Makes a node a part of the operator that reads it.
-    pub fn set_fused(&mut self, node: NodeId) {
-        self.nodes[node.0].fused = true;
+    /// Sets what PyTorch runs for a node, where that is not its operation as it stands.
+    pub fn set_runs(&mut self, node: NodeId, runs: Runs) {
+        self.nodes[node.0].runs = runs;
     }
 
     /// Whether a node combines the samples of a batch.

@@ -8,7 +8,7 @@ use super::translate::Translation;
 use super::value::{Feature, Value};
 use super::warning::Unsure;
 use hashbrown::HashMap;
-use perf4sight_network::{Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Storage};
+use perf4sight_network::{Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Runs, Storage};
 use std::borrow::Cow;
 
 /// Lists that keep less than one in so many elements of all results do not matter.
@@ -115,7 +115,22 @@ impl<'a> Translation<'a> {
             self.noticed.unsure(Unsure::Gate);
         }
         if operation.contains("glu") || is_open && self.keeping == Keeping::Least {
-            self.builder.set_fused(gate.id);
+            self.builder.set_runs(gate.id, Runs::WithReader);
+        }
+    }
+
+    /// Marks a maximum whose place PyTorch keeps in place of what it reads (`max` of one axis); without a note it may.
+    pub fn keep_places(&mut self, call: &Call, node: NodeId, axes: usize) {
+        let operation = notes::operation(call.node);
+        let is_open = operation.is_empty() && axes == 1;
+        if self.ours || !(is_open || operation.ends_with(".dim")) {
+            return;
+        }
+        if is_open {
+            self.noticed.unsure(Unsure::Places);
+        }
+        if !is_open || self.keeping != Keeping::Most {
+            self.builder.set_runs(node, Runs::WithPlaces);
         }
     }
 
@@ -176,7 +191,7 @@ pub(super) fn unsure(network: &Network) -> Vec<Unsure> {
 #[cfg(test)]
 mod tests {
     use crate::tests::{Draft, with};
-    use perf4sight_network::{Activation, Binary, Keeping, Network, Op};
+    use perf4sight_network::{Activation, Binary, Keeping, Network, Op, Runs};
 
     fn reading(draft: Draft, keeping: Keeping) -> Network {
         let loaded = draft.output("y").load();
@@ -242,7 +257,7 @@ mod tests {
     fn a_gated_unit_may_be_one_operator() {
         let draft = halves(Draft::new()).node("Sigmoid", &["gate"], "opened", vec![]);
         let unit = || draft.clone().node("Mul", &["value", "opened"], "y", vec![]);
-        let joined = |network: &Network| network.nodes().iter().any(|node| node.fused);
+        let joined = |network: &Network| network.nodes().iter().any(|node| node.runs == Runs::WithReader);
         assert_eq!([Keeping::Least, Keeping::Most].map(|one| joined(&reading(unit(), one))), [true, false]);
         let noted = unit()
             .noted("pkg.torch.onnx.fx_node", "%glu : call_function[target=torch.ops.aten.glu.default](args = (%x, 2))");

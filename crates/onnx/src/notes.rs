@@ -21,6 +21,12 @@ pub(super) fn operation(node: &NodeProto) -> &str {
     call.split_once(']').map_or(call, |(target, _)| target)
 }
 
+/// The name of that operation: that of its result, where it has one.
+pub(super) fn name(node: &NodeProto) -> Option<&str> {
+    let (name, _) = note(node, OPERATION).strip_prefix('%')?.split_once(' ')?;
+    Some(name)
+}
+
 /// The dropout rate of an attention, which the exporter notes in no other way: `dropout_p` is the fifth operand of
 /// `scaled_dot_product_attention`, and zero in evaluation mode.
 pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {

@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::schema::tensor_proto::DataType;
 use super::tensor::{Constant, is_float};
-use perf4sight_network::NodeId;
+use perf4sight_network::{Computing, NodeId};
 use std::rc::Rc;
 
 #[derive(Debug, Clone)]
@@ -72,8 +72,8 @@ pub(super) struct Weight {
     pub computed: bool,
     /// Further trained tensors that it is computed from, and their elements: gains, biases, the layers that compute a table.
     pub others: Rc<[(Rc<str>, u64)]>,
-    /// Whether PyTorch makes it from parameters in every step, so that it is no parameter and no view of one.
-    pub made: bool,
+    /// How PyTorch makes it from parameters in every step, if it is no parameter and no view of one.
+    pub made: Option<Computing>,
     /// Its values, if it is small enough to be something other than a weight (the factors of a Resize).
     pub values: Option<Rc<Constant>>,
 }
