@@ -182,7 +182,12 @@ fn is_expanded(operation: Operation) -> bool {
     let readers =
         operation.network.nodes().iter().flat_map(|node| &node.inputs).filter(|input| **input == read).count();
     let by = operation.network.facts(operation.network.node(read)).nature;
-    readers == 1 && matches!(by, Nature::Arithmetic(Binary::Mul | Binary::Div) | Nature::Activation(_))
+    let by_element = match by {
+        Nature::Arithmetic(binary) => !binary.is_sum(),
+        Nature::Activation(_) => true,
+        _ => false,
+    };
+    readers == 1 && by_element
 }
 
 /// Whether a mean casts all that it reads: on processors, of numbers of fewer bits than single precision has (`mean_out` in ReduceOps.cpp); the
