@@ -143,6 +143,8 @@ KERNELS = {
 OF_BACKWARD = "_backward"
 # Operators that copy what is not contiguous while they run (`contiguous` in Im2Col.cpp and Col2Im.cpp of aten/src/ATen/native).
 COPYING = ("aten.im2col", "aten.col2im")
+# Arithmetic on numbers and truths or integers, which a processor casts first (`cast_common_dtype_to_outputs` in TensorIterator.cpp).
+CASTING = ("aten.mul", "aten.div", "aten.add", "aten.sub")
 
 
 class Alive:
@@ -205,8 +207,11 @@ class Alive:
 
     def copy(self, function: Any, arguments: Tuple[Any, ...]) -> None:
         """Counts what an operator copies within its kernel."""
-        if str(function).rpartition(".")[0] in COPYING and not arguments[0].is_contiguous():
+        name = str(function).rpartition(".")[0]
+        if name in COPYING and not arguments[0].is_contiguous():
             self.most = max(self.most, self.bytes + arguments[0].nbytes)
+        if name in CASTING:
+            self.most = max(self.most, self.bytes + _cast(arguments))
 
     def note(self, function: str) -> None:
         """Notes what is there after an operator whose kernel borrows memory."""
@@ -215,6 +220,15 @@ class Alive:
         kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
         if kind:
             self.after.setdefault((kind, backward), []).append(self.bytes)
+
+
+def _cast(arguments: Tuple[Any, ...]) -> int:
+    """Bytes of the copies of operands in the type that both have in common."""
+    import torch
+
+    tensors = [one for one in arguments if isinstance(one, torch.Tensor) and one.dim()]
+    kind = torch.result_type(*tensors) if len(tensors) == 2 else None
+    return sum(one.numel() * kind.itemsize for one in tensors if one.dtype != kind) if kind else 0
 
 
 def _adds_gradients(function: Any) -> bool:

@@ -2,11 +2,12 @@
 
 use super::canonical::canonical;
 use super::followed::Followed;
-use super::keeping::Keeping;
+use super::keeping::{Computing, Keeping, Runs};
 use super::op::{At, ConvTranspose, Element, Facts, Input, Op};
 use super::shape::Shape;
 use perf4sight_base::error::{Error, Result};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Names one node of one [`Network`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,12 +38,12 @@ pub struct Node {
     /// Trained elements, if they are not those the operation reads: filters computed from weights and gains (weight
     /// standardisation), tables that are looked up or computed, fixed filters (blur-pooling).
     pub trained: Option<u64>,
-    /// Elements of the tensors that are made where its weight is computed from parameters, the weight among them; 0 where the weight
-    /// is a parameter.
-    pub computing: u64,
-    /// Whether it is a part of the PyTorch operator that reads it, which keeps what this one reads instead of its result: the sigmoid of
-    /// a gated linear unit.
-    pub fused: bool,
+    /// How its weight is computed from parameters in every step, if it is no parameter.
+    pub computing: Option<Computing>,
+    /// What PyTorch runs for it, which decides what is kept for backward.
+    pub runs: Runs,
+    /// The modules in whose calls it runs, the outermost first, as `layers/layers.0/norm`; none where the file does not record them.
+    pub module: Option<Arc<str>>,
     /// Whether its weight and its bias are frozen, if only a part of the network is trained.
     pub frozen: [bool; 2],
     /// Elements of the weight or scale that the operation reads, and of the bias or shift. They are cached, because they are read
@@ -54,7 +55,20 @@ impl Node {
     /// A node that owns its weights and trains all of them. `finish_with` sets the sizes of the weights.
     fn new(name: String, op: Op, inputs: Vec<NodeId>, (shape, element): (Shape, Element)) -> Self {
         let (shares, trained, frozen, weights) = (None, None, [false; 2], [None; 2]);
-        Node { name, op, inputs, shape, element, shares, trained, computing: 0, fused: false, frozen, weights }
+        Node {
+            name,
+            op,
+            inputs,
+            shape,
+            element,
+            shares,
+            trained,
+            computing: None,
+            runs: Runs::AsWritten,
+            module: None,
+            frozen,
+            weights,
+        }
     }
 
     /// Whether it has filters on images or on tokens, or is an embedding, whose width is pruned.
@@ -306,6 +320,8 @@ pub struct NetworkBuilder {
     name: String,
     nodes: Vec<Node>,
     names: HashSet<String>,
+    /// The modules in whose calls the next nodes run.
+    module: Option<Arc<str>>,
 }
 
 impl NetworkBuilder {
@@ -335,7 +351,7 @@ impl NetworkBuilder {
         let (shape, element) = (input.shape.clone(), input.element);
         let op = Op::Input(input);
         let node = Node::new(name, op, Vec::new(), (shape, element));
-        NetworkBuilder { name: network.into(), nodes: vec![node], names }
+        NetworkBuilder { name: network.into(), nodes: vec![node], names, module: None }
     }
 
     /// The network's first input.
@@ -383,8 +399,15 @@ impl NetworkBuilder {
             return Err("looks up by what are no integers".into());
         }
         let (name, inputs) = (name.into(), inputs.to_vec());
-        self.nodes.push(Node::new(name, op, inputs, (shape, element)));
+        self.nodes.push(Node { module: self.module.clone(), ..Node::new(name, op, inputs, (shape, element)) });
         Ok(NodeId(self.nodes.len() - 1))
+    }
+
+    /// Sets the modules in whose calls the nodes run that are added from now on ([`Node::module`]).
+    pub fn set_module(&mut self, module: Option<&str>) {
+        if self.module.as_deref() != module {
+            self.module = module.map(Arc::from);
+        }
     }
 
     /// Gives a fully connected layer a bias with `elements` trained elements.
@@ -423,14 +446,14 @@ impl NetworkBuilder {
         self.nodes[node.0].trained = Some(elements);
     }
 
-    /// Sets how many elements are made where the weight of a node is computed from parameters.
-    pub fn set_computing(&mut self, node: NodeId, elements: u64) {
-        self.nodes[node.0].computing = elements;
+    /// Sets how the weight of a node is computed from parameters.
+    pub fn set_computing(&mut self, node: NodeId, computing: Computing) {
+        self.nodes[node.0].computing = Some(computing);
     }
 
-    /// Makes a node a part of the operator that reads it.
-    pub fn set_fused(&mut self, node: NodeId) {
-        self.nodes[node.0].fused = true;
+    /// Sets what PyTorch runs for a node, where that is not its operation as it stands.
+    pub fn set_runs(&mut self, node: NodeId, runs: Runs) {
+        self.nodes[node.0].runs = runs;
     }
 
     /// Whether a node combines the samples of a batch.

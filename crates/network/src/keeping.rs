@@ -17,6 +17,30 @@ pub enum Keeping {
     Most,
 }
 
+/// How a weight is computed from parameters in every step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Computing {
+    /// Tensors of its size that are made, the weight among them: autograd keeps them.
+    pub tensors: u64,
+    /// Whether one of them is a quotient of two that are computed from parameters, as by a norm or a deviation.
+    pub divides: bool,
+}
+
+/// What PyTorch runs for an operation of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Runs {
+    /// The operation itself.
+    #[default]
+    AsWritten,
+    /// The operator that reads it, of which it is a part and which keeps what this one reads instead of its result: the sigmoid of a
+    /// gated linear unit.
+    WithReader,
+    /// A view, which takes no memory: `Tensor.unfold`, which files have as a lookup.
+    View,
+    /// The maximum along one axis with its place, which alone gets the gradient (`max` of an axis); `amax` keeps what it reads.
+    WithPlaces,
+}
+
 impl Network {
     /// What it keeps for backward, of what its file leaves open.
     pub fn keeping(&self) -> Keeping {
@@ -35,7 +59,7 @@ impl Network {
     pub fn as_written(&self) -> Self {
         let mut network = self.clone().with_readings(Vec::new());
         for node in network.nodes_mut() {
-            (node.computing, node.fused) = (0, false);
+            (node.computing, node.runs, node.module) = (None, Runs::AsWritten, None);
         }
         network
     }

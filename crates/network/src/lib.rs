@@ -18,6 +18,7 @@ mod keeping;
 pub mod op;
 mod shape;
 mod trained;
+mod variables;
 pub mod zoo;
 
 pub use autocast::Numbers;
@@ -27,7 +28,7 @@ pub use coverage::{Coverage, Missed};
 pub use followed::{Followed, FollowedPass, Kernels};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use in_place::may_overwrite;
-pub use keeping::Keeping;
+pub use keeping::{Computing, Keeping, Runs};
 pub use op::{
     Activation, Affine, ArgMax, Auxiliary, Backward, Beyond, Binary, Cell, Conv, ConvTranspose, Coupling, Element,
     Embedding, Facts, Fill, Fold, Gradient, GridSample, Input, Interpolation, Layout, Linear, Nature, Needs, Op,

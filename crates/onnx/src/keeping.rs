@@ -1,5 +1,5 @@
 //! What the code of a module may keep for backward otherwise than its file shows: expressions that exporters merge, gated units,
-//! activations in place, results in a list.
+//! activations in place, results in a list and in variables.
 
 use super::call::Call;
 use super::notes;
@@ -8,7 +8,8 @@ use super::translate::Translation;
 use super::value::{Feature, Value};
 use super::warning::Unsure;
 use hashbrown::HashMap;
-use perf4sight_network::{Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Storage};
+use perf4sight_network::{Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Runs, Storage};
+use std::borrow::Cow;
 
 /// Lists that keep less than one in so many elements of all results do not matter.
 const SMALL: u64 = 100;
@@ -41,6 +42,11 @@ impl<'a> Expressions<'a> {
         *readers += usize::from(is_within);
         is_within && *readers > 1
     }
+}
+
+/// The modules in whose calls a node runs, the outermost first, where its file records them.
+pub(super) fn calls(node: &NodeProto) -> Option<Cow<'_, str>> {
+    notes::calls(node).map(Cow::Owned).or_else(|| module(node).map(Cow::Borrowed))
 }
 
 /// The module of a node in files of PyTorch's older exporter, which name nodes by it: `/layers.0/norm/Sub_1`.
@@ -109,7 +115,22 @@ impl<'a> Translation<'a> {
             self.noticed.unsure(Unsure::Gate);
         }
         if operation.contains("glu") || is_open && self.keeping == Keeping::Least {
-            self.builder.set_fused(gate.id);
+            self.builder.set_runs(gate.id, Runs::WithReader);
+        }
+    }
+
+    /// Marks a maximum whose place PyTorch keeps in place of what it reads (`max` of one axis); without a note it may.
+    pub fn keep_places(&mut self, call: &Call, node: NodeId, axes: usize) {
+        let operation = notes::operation(call.node);
+        let is_open = operation.is_empty() && axes == 1;
+        if self.ours || !(is_open || operation.ends_with(".dim")) {
+            return;
+        }
+        if is_open {
+            self.noticed.unsure(Unsure::Places);
+        }
+        if !is_open || self.keeping != Keeping::Most {
+            self.builder.set_runs(node, Runs::WithPlaces);
         }
     }
 
@@ -170,7 +191,7 @@ pub(super) fn unsure(network: &Network) -> Vec<Unsure> {
 #[cfg(test)]
 mod tests {
     use crate::tests::{Draft, with};
-    use perf4sight_network::{Activation, Binary, Keeping, Network, Op};
+    use perf4sight_network::{Activation, Binary, Keeping, Network, Op, Runs};
 
     fn reading(draft: Draft, keeping: Keeping) -> Network {
         let loaded = draft.output("y").load();
@@ -236,7 +257,7 @@ mod tests {
     fn a_gated_unit_may_be_one_operator() {
         let draft = halves(Draft::new()).node("Sigmoid", &["gate"], "opened", vec![]);
         let unit = || draft.clone().node("Mul", &["value", "opened"], "y", vec![]);
-        let joined = |network: &Network| network.nodes().iter().any(|node| node.fused);
+        let joined = |network: &Network| network.nodes().iter().any(|node| node.runs == Runs::WithReader);
         assert_eq!([Keeping::Least, Keeping::Most].map(|one| joined(&reading(unit(), one))), [true, false]);
         let noted = unit()
             .noted("pkg.torch.onnx.fx_node", "%glu : call_function[target=torch.ops.aten.glu.default](args = (%x, 2))");
@@ -254,6 +275,25 @@ mod tests {
         let draft = Draft::new().weight("c", [4, 3, 3, 3]).node("Conv", &["x", "c"], "conv", vec![]);
         let leaky = || draft.clone().node("LeakyRelu", &["conv"], "y", vec![]);
         assert_eq!([Keeping::Least, Keeping::Most].map(|one| reading(leaky(), one).in_place()[2]), [true, false]);
+    }
+
+    /// `a = abs(x); b = exp(a); return neg(b)`: the file does not record that a has a name, but in which module each ran.
+    #[test]
+    fn functions_may_hold_their_results() {
+        let scopes = |module: &str| format!("['', 'act', '{module}', 'abs']");
+        let noted = |draft: Draft| draft.noted("pkg.torch.onnx.name_scopes", &scopes("act.0"));
+        let by_notes = noted(Draft::new().node("Abs", &["x"], "a", vec![]));
+        let by_notes = noted(noted(by_notes.node("Exp", &["a"], "b", vec![])).node("Neg", &["b"], "y", vec![]));
+        let by_names = Draft::new().node("Abs", &["x"], "/act/Abs", vec![]);
+        let by_names = by_names.node("Exp", &["/act/Abs"], "/act/Exp", vec![]);
+        let by_names =
+            by_names.node("Neg", &["/act/Exp"], "/act/Neg", vec![]).node("Identity", &["/act/Neg"], "y", vec![]);
+        for (draft, module) in [(by_notes, "act/act.0"), (by_names, "act")] {
+            let network = draft.output("y").load().network;
+            let [most] = network.other_readings() else { panic!("{:?}", network.other_readings()) };
+            assert_eq!(most.nodes()[1].module.as_deref(), Some(module));
+            assert_eq!(most.held_in_variables(), [None, Some(3), None, None]);
+        }
     }
 
     #[test]

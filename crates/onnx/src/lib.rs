@@ -202,8 +202,12 @@ fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>
     let read = |keeping: Keeping| reader::read(file, graph, &name, opset, keeping);
     let mut reading = read(Keeping::Likely)?;
     let folded = evaluation_mode::is_batch_norm_folded(&file.model, graph, &reading);
-    let extremes = [Keeping::Least, Keeping::Most].into_iter().filter(|_| reading.leaves_open);
-    let others = extremes.filter_map(|keeping| Some(read(keeping).ok()?.network)).collect();
+    let others = match reading.leaves_open {
+        true => [Keeping::Least, Keeping::Most].into_iter().filter_map(|one| Some(read(one).ok()?.network)).collect(),
+        // What variables hold is no other network.
+        false if reading.network.may_hold_variables() => vec![reading.network.clone().as_keeping(Keeping::Most)],
+        false => Vec::new(),
+    };
     reading.network = reading.network.folded(folded).with_readings(others);
     let newer = (opset > *OPSETS.end()).then(|| Warning::NewerOpset(opset, *OPSETS.end()));
     let mut warnings: Vec<Warning> = newer.into_iter().chain(widths::warning(file)).collect();

@@ -21,6 +21,12 @@ pub(super) fn operation(node: &NodeProto) -> &str {
     call.split_once(']').map_or(call, |(target, _)| target)
 }
 
+/// The name of that operation: that of its result, where it has one.
+pub(super) fn name(node: &NodeProto) -> Option<&str> {
+    let (name, _) = note(node, OPERATION).strip_prefix('%')?.split_once(' ')?;
+    Some(name)
+}
+
 /// The dropout rate of an attention, which the exporter notes in no other way: `dropout_p` is the fifth operand of
 /// `scaled_dot_product_attention`, and zero in evaluation mode.
 pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {
@@ -60,6 +66,13 @@ pub(super) fn arguments(node: &NodeProto) -> Vec<&str> {
         }
     }
     arguments
+}
+
+/// The modules in whose calls a node runs, as in `layers/layers.0/layers.0.attn`; empty in the network's own code, `None` without a note.
+pub(super) fn calls(node: &NodeProto) -> Option<String> {
+    let (scopes, _) = note(node, SCOPES).rsplit_once("', '")?;
+    let names = scopes.split("', '").map(|name| name.trim_start_matches(['[', '\'']));
+    Some(names.filter(|name| !name.is_empty()).collect::<Vec<_>>().join("/"))
 }
 
 /// The module of a node, as in `layers.0.attn`; empty for the network itself, `None` without a note.

@@ -4,14 +4,11 @@ use super::call::{Call, Misfit};
 use super::translate::{Translation, own_name, stem};
 use super::value::{Feature, Held, Table, Value, View, Weight, elements};
 use super::warning::Unsure;
-use perf4sight_network::{Binary, Keeping, NodeId, Op, Shape};
+use perf4sight_network::{Binary, Computing, Keeping, NodeId, Op, Shape};
 use std::rc::Rc;
 
 #[cfg(test)]
 mod tests;
-
-/// Tensors of its size that a program makes which computes a weight step by step: centred, divided by its deviation, multiplied by a gain.
-const COMPUTED_IN: u64 = 3;
 
 /// Whether an exporter stored a tensor once for several equal ones that one layer reads, such as scale and shift of one channel: two
 /// parameters of a layer are never one.
@@ -87,21 +84,25 @@ impl Translation<'_> {
         self.add_like(&name, Op::Binary(Binary::Add), &[layer, Feature { id: leaf, ..layer }])
     }
 
-    /// Records what computing the weight of a layer makes, if it is no parameter.
+    /// Records how the weight of a layer is computed, if it is no parameter.
     fn count_computing(&mut self, node: NodeId, value: &Value) {
-        let Value::Weight(weight) = value else { return };
-        if !weight.made || self.ours {
+        let Value::Weight(Weight { made: Some(made), .. }) = value else { return };
+        if self.ours {
             return;
         }
-        let tensors = match self.keeping {
-            // It is gone where its backward needs it no more before memory is highest.
-            Keeping::Least => 0,
-            // One operator computes it, as `_weight_norm` does and the normalisation of timm's filters.
-            Keeping::Likely => 1,
-            Keeping::Most => COMPUTED_IN,
+        let (is_computed_ahead, has_notes) = (made.tensors == 0, self.exporter.has_notes());
+        let steps = if is_computed_ahead { Computing { tensors: 2, divides: true } } else { *made };
+        let is_open = is_computed_ahead || !has_notes && (steps.tensors > 1 || steps.divides);
+        // The steps of a file may be one operator, as `_weight_norm` is, and one of its results computed twice.
+        let computing = match self.keeping {
+            Keeping::Least if is_open => Computing { tensors: 1, divides: false },
+            Keeping::Most if is_open => Computing { tensors: steps.tensors + 1, ..steps },
+            Keeping::Least | Keeping::Likely | Keeping::Most => steps,
         };
-        self.noticed.unsure(Unsure::ComputedWeight);
-        self.builder.set_computing(node, elements(&weight.dims).saturating_mul(tensors));
+        if is_open {
+            self.noticed.unsure(Unsure::ComputedWeight);
+        }
+        self.builder.set_computing(node, computing);
     }
 
     /// The first node that read the value at this input, if it is certainly the same tensor.

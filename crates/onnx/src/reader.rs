@@ -244,6 +244,7 @@ impl<'a> Translation<'a> {
     /// One clause that describes how the node contradicts its inputs.
     fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
         let operands = self.operands(node);
+        self.builder.set_module(keeping::calls(node).as_deref().filter(|_| !self.ours));
         let call = Call { node, inputs: self.computed_again(node, operands) };
         self.expressions.made(node);
         if node.op_type() == "If" {

@@ -12,7 +12,7 @@ use super::schema::{
 use super::tensor::{self, Constant};
 use super::value::{Table, Value, View, Weight, elements};
 use hashbrown::{HashMap, HashSet};
-use perf4sight_network::{Element, Input, MAX_ELEMENTS, Shape};
+use perf4sight_network::{Computing, Element, Input, MAX_ELEMENTS, Shape};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -310,8 +310,13 @@ fn constant_folded(tensor: &TensorProto, origin: Origin) -> Result<Value, Proble
         Origin::Lost => own,
     };
     let weight = weight(tensor.name(), dims).ok_or_else(|| impossible(tensor))?;
-    // After a lookup or a copy, each element may come from any element of the parameters.
-    Ok(Value::Weight(Weight { computed: trained != own, elements: trained, made: true, ..weight }))
+    // How it is computed is not in the file. After a lookup or a copy, each element may come from any element of the parameters.
+    Ok(Value::Weight(Weight {
+        computed: trained != own,
+        elements: trained,
+        made: Some(Computing::default()),
+        ..weight
+    }))
 }
 
 pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value, Problem> {
@@ -362,7 +367,7 @@ pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
         view: View::Stored,
         computed: false,
         others: [].into(),
-        made: false,
+        made: None,
         values: None,
     })
 }

@@ -253,8 +253,12 @@ fn dropout_in_all_its_forms() {
         assert_eq!(draft.output("y").ops(), [Op::Dropout { rate: 0.25 }]);
     }
     let batch = Draft::new().node("Shape", &["x"], "b", vec![with::int("start", 0), with::int("end", 1)]);
-    let batch = batch.numbers("ones", &[1, 1, 1]).node("Concat", &["b", "ones"], "s", vec![with::int("axis", 0)]);
-    assert_eq!(depth(batch).output("y").ops(), [Op::DropPath { rate: 0.25 }]);
+    // Whole samples, and whole channels (`nn.Dropout2d`).
+    for drawn in [[1, 1, 1], [3, 1, 1]] {
+        let batch = batch.clone().numbers("rest", &drawn);
+        let batch = batch.node("Concat", &["b", "rest"], "s", vec![with::int("axis", 0)]);
+        assert_eq!(depth(batch).output("y").ops(), [Op::DropPath { rate: 0.25 }]);
+    }
     // A dropout with a ratio of 0 differs from one without a ratio, whose default is one half.
     let none = Draft::new().number("ratio", 0.0).node("Dropout", &["x", "ratio"], "y", vec![]);
     assert_eq!(none.output("y").ops(), [Op::Dropout { rate: 0.0 }]);

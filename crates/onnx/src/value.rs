@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::number::{Dims, Number, numbers, product};
 use super::schema::tensor_proto::DataType;
 use super::tensor::{Constant, is_float};
-use perf4sight_network::NodeId;
+use perf4sight_network::{Computing, NodeId};
 use std::rc::Rc;
 
 #[derive(Debug, Clone)]
@@ -44,7 +44,8 @@ pub(super) struct Held {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Random {
     pub keep: Option<f64>,
-    pub each_sample: bool,
+    /// How many numbers are drawn for the batch, where that is known.
+    pub drawn: Option<Number>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -72,8 +73,8 @@ pub(super) struct Weight {
     pub computed: bool,
     /// Further trained tensors that it is computed from, and their elements: gains, biases, the layers that compute a table.
     pub others: Rc<[(Rc<str>, u64)]>,
-    /// Whether PyTorch makes it from parameters in every step, so that it is no parameter and no view of one.
-    pub made: bool,
+    /// How PyTorch makes it from parameters in every step, if it is no parameter and no view of one.
+    pub made: Option<Computing>,
     /// Its values, if it is small enough to be something other than a weight (the factors of a Resize).
     pub values: Option<Rc<Constant>>,
 }

@@ -59,6 +59,8 @@ pub(super) enum Unsure {
     ComputedWeight,
     /// Whether results that are joined stay in a variable.
     List,
+    /// Whether a maximum keeps its place or what it reads.
+    Places,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -254,6 +256,7 @@ impl Unsure {
             Unsure::InPlace => "whether an activation overwrites its input",
             Unsure::ComputedWeight => "how many tensors the computation of a weight makes",
             Unsure::List => "whether results that are joined stay in a variable",
+            Unsure::Places => "whether a maximum is `max` of an axis or `amax`",
         }
     }
 }

@@ -1,28 +1,34 @@
 //! What the code around an operation keeps: tensors from which its weight is computed, results in a list.
 
 use super::operation::Operation;
-use super::rule::Move::Keep;
+use super::rule::Move::{Drop, Keep, StepDone, Take};
 use super::rule::{Rule, Saved, borrowing};
 use crate::amount::Amount;
-use perf4sight_network::{Keeping, Op};
+use perf4sight_network::{Computing, Keeping, Op};
+
+/// Tensors of the size of a quotient that are there when the gradient of its divisor is made: `-grad * ((self / other) / other)`.
+const QUOTIENT: usize = 4;
 
 /// A weight that is computed from parameters, with the tensors made on the way: autograd keeps them until their backward, which
-/// begins with a gradient of the weight.
+/// begins with a gradient of the weight, when the layer's own is done.
 pub(super) fn computing_weights(rule: Rule, operation: Operation) -> Rule {
-    if operation.node.computing == 0 {
-        return rule;
-    }
-    let bytes = |elements: u64| Amount::once(operation.step.weight().saturating_mul(elements));
-    let weight = bytes(operation.network.facts(operation.node).weights.first().map_or(0, |one| one.dims.elements()));
+    let Some(Computing { tensors, divides }) = operation.node.computing else { return rule };
+    let elements = operation.network.facts(operation.node).weights.first().map_or(0, |one| one.dims.elements());
+    let weight = Amount::once(operation.step.weight().saturating_mul(elements));
     if !operation.step.trains() {
         return Rule { forward: borrowing(rule.forward, weight), ..rule };
     }
-    let made = std::iter::once(Keep(bytes(operation.node.computing)));
-    Rule {
-        forward: made.chain(rule.forward).collect(),
-        backward: if operation.learns(0) { borrowing(rule.backward, weight) } else { rule.backward },
-        ..rule
+    let made = (0..tensors).map(|_| Keep(weight));
+    let gone = 1 + rule.saves.iter().filter(|saved| matches!(saved, Saved::Input(_))).count();
+    let rule = Rule { forward: made.chain(rule.forward).collect(), ..rule };
+    if !operation.learns(0) {
+        return rule;
     }
+    let quotient = if divides { QUOTIENT } else { 0 };
+    rule.backward((0..gone).map(|_| StepDone))
+        .backward((0..quotient).map(|_| Take(weight)))
+        .backward((0..quotient).map(|_| Drop(0)))
+        .backward([Take(weight), Drop(0)])
 }
 
 /// Results that are joined come from a list, which the program may hold in a variable.
@@ -37,8 +43,8 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_network::{
-        Activation, Cell, Conv, Interpolation, Keeping, Linear, Network, NetworkBuilder, NodeId, Op, Recurrent, Shape,
-        Window,
+        Activation, Cell, Computing, Conv, Interpolation, Keeping, Linear, Network, NetworkBuilder, NodeId, Op,
+        Recurrent, Shape, Window,
     };
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
@@ -59,16 +65,16 @@ mod tests {
     /// gradient before that of w (tools/autograd/derivatives.yaml, linear and div).
     #[test]
     fn a_computed_weight_is_there_until_its_backward() -> Result<()> {
-        let network = |computing: u64| -> Result<Network> {
+        let network = |computing: Option<Computing>| -> Result<Network> {
             let mut builder = NetworkBuilder::new("normalised", Shape::new([256]));
             let input = builder.input();
             let first = layer(&mut builder, "first", 256, input)?;
-            builder.set_computing(first, computing);
+            computing.into_iter().for_each(|computing| builder.set_computing(first, computing));
             let bent = builder.add("bent", Op::Activation(Activation::Gelu), &[first])?;
             let last = layer(&mut builder, "last", 4096, bent)?;
             Ok(builder.finish(last))
         };
-        let (plain, computed) = (network(0)?, network(256 * 256)?);
+        let (plain, computed) = (network(None)?, network(Some(Computing { tensors: 1, divides: true }))?);
         // The peak is where the last layer's gradients are made: the weight is still there, its gradient not yet.
         assert_eq!(peak(&computed, Stage::Training) - peak(&plain, Stage::Training), 4 * 256 * 256);
         // Forward alone, the largest results are made when the weight is gone.

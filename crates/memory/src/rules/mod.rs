@@ -9,6 +9,7 @@ mod channels_last;
 mod code;
 mod columns;
 mod convolution;
+mod derivative;
 mod operation;
 mod product;
 mod recurrent;
@@ -22,7 +23,7 @@ use crate::amount::{Amount, INDEX, product as times};
 use crate::layout::Layout;
 use perf4sight_network::{
     Activation, Auxiliary, Binary, Coupling, Element, Embedding, Facts, Gradient, Nature, Needs, Node, Op, Reduction,
-    Shape, Storage, TopK,
+    Runs, Shape, Storage, TopK,
 };
 use perf4sight_platform::{Mask, Rectifier};
 use perf4sight_step::workload::{Lists, Number};
@@ -41,6 +42,7 @@ pub(crate) fn rule(operation: Operation) -> Rule {
 
 fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     match facts.nature {
+        _ if operation.node.runs == Runs::View => rule.forward([Reuse]).backward([InputGradient(0)]),
         Nature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
         Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
         Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
@@ -61,7 +63,7 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Nature::Attention => attention::rule(rule, operation, facts),
         Nature::Normalisation => on_dense_gradient(in_rows(plain(rule, operation, facts), operation), operation),
         Nature::Softmax => in_rows(plain(rule, operation, facts), operation),
-        Nature::Activation(_) if operation.node.fused => {
+        Nature::Activation(_) if operation.node.runs == Runs::WithReader => {
             rule.forward([Output]).saves([Saved::Input(0)]).backward([InputGradient(0)])
         }
         Nature::Activation(_) => plain(rule, operation, facts),
@@ -142,6 +144,15 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let result = Take(operation.output());
     if operation.node.element == Element::Integer {
         plain(rule, operation, facts)
+    } else if operation.node.runs == Runs::WithPlaces {
+        // value_selecting_reduction_backward
+        let places = if operation.step.trains() { Keep } else { Take };
+        let rule =
+            rule.forward([Output, places(Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements())))]);
+        let gone = if operation.step.trains() { None } else { Some(Drop(0)) };
+        rule.forward(gone).backward([InputGradient(0)])
+    } else if let (Op::Reduce { reduction: Reduction::Sum, .. }, true) = (&operation.node.op, is_expanded(operation)) {
+        rule.forward([Output]).backward([PassGradient(0)])
     } else if let Op::ArgMax(_) = operation.node.op {
         rule.forward([integers, Output, Drop(0)])
     } else if let Op::TopK(TopK { places: true, .. }) = operation.node.op {
@@ -162,6 +173,21 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     } else {
         plain(rule, operation, facts)
     }
+}
+
+/// Whether the gradient of a sum stays the incoming one, seen in the size of what it reads (`sum_backward`): element-wise operations read it as
+/// it is, other operations copy it, and so does the sum with another gradient.
+fn is_expanded(operation: Operation) -> bool {
+    let read = operation.node.inputs[0];
+    let readers =
+        operation.network.nodes().iter().flat_map(|node| &node.inputs).filter(|input| **input == read).count();
+    let by = operation.network.facts(operation.network.node(read)).nature;
+    let by_element = match by {
+        Nature::Arithmetic(binary) => !binary.is_sum(),
+        Nature::Activation(_) => true,
+        _ => false,
+    };
+    readers == 1 && by_element
 }
 
 /// Whether a mean casts all that it reads: on processors, of numbers of fewer bits than single precision has (`mean_out` in ReduceOps.cpp); the
@@ -210,11 +236,13 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Gradient::Made => Some(InputGradient(input)),
         Gradient::Passed => Some(PassGradient(input)),
     });
-    rule.forward([result])
+    let rule = rule
+        .forward([result])
         .forward(with_buffers(operation, facts))
         .saves(saved(operation, facts.needs))
         .backward(gradients)
-        .backward(operation.learned(facts.weights.len()))
+        .backward(operation.learned(facts.weights.len()));
+    derivative::of_expression(rule, operation, facts)
 }
 
 /// The tensors of forward apart from the result.
@@ -299,7 +327,7 @@ fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -
         return plain(rule, operation, facts);
     }
     let is_fused = |saved: &Saved| match *saved {
-        Saved::Input(index) => operation.network.node(operation.node.inputs[index]).fused,
+        Saved::Input(index) => operation.network.node(operation.node.inputs[index]).runs == Runs::WithReader,
         Saved::Cast(_) | Saved::Output => false,
     };
     let saved = saved(operation, facts.needs).into_iter().filter(|saved| !is_fused(saved));
@@ -314,12 +342,25 @@ fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -
         (Binary::Mul, true, true) => rule.backward([InputGradient(0), InputGradient(1)]),
         (Binary::Mul, false, _) => rule.backward([full, InputGradient(1), InputGradient(0), Drop(0)]),
         (Binary::Mul, true, false) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
-        // The divisor's gradient goes through two tensors more (div_tensor_other_grad).
-        (Binary::Div, ..) => rule.backward([InputGradient(0), full, full, InputGradient(1), Drop(0), Drop(0)]),
-        // Masked or multiplied by another result of the same size.
-        (Binary::Pow | Binary::Max | Binary::Min | Binary::Mod | Binary::PRelu, ..) => {
-            rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)])
+        // The divisor's gradient comes first, as -grad * ((self / other) / other) (div_tensor_other_grad).
+        (Binary::Div, true, true) => {
+            rule.backward([full; 3]).backward([InputGradient(1)]).backward([Drop(0); 3]).backward([InputGradient(0)])
         }
+        (Binary::Div, ..) => {
+            let rule = rule.backward([full; 4]).backward([Drop(0); 3]);
+            rule.backward([InputGradient(0), InputGradient(1), Drop(0)])
+        }
+        // where(self == other, grad / 2, grad).masked_fill_(self < other, 0)
+        (Binary::Max | Binary::Min, ..) => {
+            let masks = Take(Amount::per_sample(times([2, operation.node.shape.elements()])));
+            rule.backward([masks, full, InputGradient(0), InputGradient(1), Drop(0), Drop(0)])
+        }
+        // grad * (exponent * self.pow(exponent - 1)), and with masks for the exponent's.
+        (Binary::Pow, ..) => {
+            rule.backward([full; 4]).backward([InputGradient(0), InputGradient(1)]).backward([Drop(0); 4])
+        }
+        // Masked or multiplied by another result of the same size.
+        (Binary::Mod | Binary::PRelu, ..) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
         (Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual, ..) => rule,
         (Binary::And | Binary::Or | Binary::Xor, ..) => rule,
     }

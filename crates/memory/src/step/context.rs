@@ -22,6 +22,8 @@ pub(crate) struct Operations<'a> {
     learned: Vec<[bool; 2]>,
     /// How many times a node's result is read in forward, the network's results once more.
     reads: Vec<usize>,
+    /// Per node, the results that the program's functions let go of after it.
+    let_go: Vec<Vec<NodeId>>,
     /// Per node, whether backward needs something of its forward.
     kept: Vec<bool>,
 }
@@ -63,8 +65,16 @@ impl<'a> Operations<'a> {
         let users = users(network, &rules);
         let learned = network.nodes().iter().map(|node| network.learned(node)).collect();
         let kept = network.nodes().iter().zip(tracked).map(|(node, tracked)| network.is_kept(node, *tracked)).collect();
-        Operations { numbers, rules, users, learned, reads: network.uses(), kept, trained }
+        Operations { numbers, rules, users, learned, reads: network.uses(), let_go: let_go(network), kept, trained }
     }
+}
+
+fn let_go(network: &Network) -> Vec<Vec<NodeId>> {
+    let mut let_go = vec![Vec::new(); network.nodes().len()];
+    for ((id, _), until) in network.iter().zip(network.held_in_variables()) {
+        let_go.get_mut(until.unwrap_or(usize::MAX)).into_iter().for_each(|results: &mut Vec<NodeId>| results.push(id));
+    }
+    let_go
 }
 
 fn users(network: &Network, rules: &[Rule]) -> Vec<Vec<usize>> {
@@ -140,6 +150,11 @@ impl<'a> StepContext<'a> {
     /// How often each result is read in forward, the network's results once more.
     pub fn reads(&self) -> Vec<usize> {
         self.operations.reads.clone()
+    }
+
+    /// The results that functions of the program let go of after a node.
+    pub fn let_go(&self, id: NodeId) -> &[NodeId] {
+        &self.operations.let_go[id.index()]
     }
 
     /// Whether backward needs something of a node's forward.

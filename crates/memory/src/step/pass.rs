@@ -51,6 +51,7 @@ impl Pass {
 fn run_forward(forward: &mut ForwardRecorder) -> (Tape, Vec<(NodeId, TensorId)>) {
     let network = forward.context.network;
     let mut left = forward.context.reads();
+    network.iter().flat_map(|(id, _)| forward.context.let_go(id)).for_each(|held| left[held.index()] += 1);
     let mut results: Vec<TensorId> = Vec::with_capacity(left.len());
     let mut saved = Vec::with_capacity(left.len());
     let mut segments = Vec::new();
@@ -64,7 +65,7 @@ fn run_forward(forward: &mut ForwardRecorder) -> (Tape, Vec<(NodeId, TensorId)>)
         }
         results.push(result);
         saved.push(kept);
-        for input in &node.inputs {
+        for input in node.inputs.iter().chain(forward.context.let_go(id)) {
             left[input.index()] -= 1;
             if left[input.index()] == 0 {
                 forward.recorder.release(results[input.index()]);

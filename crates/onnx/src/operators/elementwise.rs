@@ -8,7 +8,7 @@ use crate::curves::{Curve, is_spelled_out, recognised};
 use crate::fold;
 use crate::names;
 use crate::notes::{self, reads_parameter};
-use crate::number::Number;
+use crate::number::{Number, product};
 use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single};
@@ -223,9 +223,11 @@ fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
 }
 
 fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature, other: &Value) -> Outcome {
-    if let (&Value::Random(Random { keep, each_sample }), Binary::Mul) = (other, binary) {
+    if let (&Value::Random(Random { keep, drawn }), Binary::Mul) = (other, binary) {
         let rate = keep.map_or(0.5, |keep| 1.0 - keep) as f32;
-        let op = if each_sample { Op::DropPath { rate } } else { Op::Dropout { rate } };
+        // Stochastic depth draws for whole samples, `nn.Dropout2d` for whole channels.
+        let is_of_parts = drawn.is_some_and(|drawn| drawn < product(&to.dims(input)));
+        let op = if is_of_parts { Op::DropPath { rate } } else { Op::Dropout { rate } };
         return single(to.add_like(own_name(call), op, &[input])?);
     }
     let fits = fits_beside(&to.dims(input), other);
@@ -281,8 +283,8 @@ pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(&to.name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
 }
 
-/// Random numbers in the shape of an input. A comparison with them makes a dropout, of whole samples if there is one number for
-/// each (stochastic depth).
+/// Random numbers in the shape of an input. A comparison with them makes a dropout, of whole samples or channels if there is one number for
+/// each.
 pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
     let keep = match call.node.op_type() {
         "Bernoulli" => call.constant(0).and_then(Constant::uniform),
@@ -292,8 +294,5 @@ pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
         let declared = to.values.declared(call.node.output.first()?)?;
         Some(declared.iter().map(|dim| dim.map_or(to.samples, Number::from)).collect())
     });
-    let each_sample = drawn.is_some_and(|dims| {
-        dims.split_first().is_some_and(|(&batch, rest)| batch == to.samples && rest.iter().all(|&dim| dim == 1))
-    });
-    Ok(vec![Value::Random(Random { keep, each_sample })])
+    Ok(vec![Value::Random(Random { keep, drawn: drawn.map(|dims| product(&dims)) })])
 }

@@ -8,8 +8,8 @@ use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single, stem};
 use crate::value::{Feature, Held, Random, Table, Value, Weight, elements};
-use crate::{infer, rearrange};
-use perf4sight_network::{MAX_ELEMENTS, Shape};
+use crate::{infer, notes, rearrange};
+use perf4sight_network::{Computing, MAX_ELEMENTS, Shape};
 use std::rc::Rc;
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
@@ -104,10 +104,21 @@ fn derived(to: &mut Translation, call: &Call) -> Outcome {
     };
     let makes = !partial && !matches!(call.node.op_type(), "Expand" | "Gather");
     let value = |dims: Dims| match value(dims) {
-        Value::Weight(weight) => Value::Weight(Weight { made: weight.made || makes, ..with_bias(to, call, weight) }),
+        Value::Weight(weight) => {
+            let made = if makes { Some(computing(call, weight.made)) } else { weight.made };
+            Value::Weight(Weight { made, ..with_bias(to, call, weight) })
+        }
         other => other,
     };
     Ok(shapes.into_iter().map(value).collect())
+}
+
+/// How a weight is computed by this call too. Of the nodes that the default exporter notes to be one operator the last makes its result.
+fn computing(call: &Call, before: Option<Computing>) -> Computing {
+    let Computing { tensors, divides } = before.unwrap_or_default();
+    let is_result = notes::name(call.node).is_none_or(|name| call.node.output.iter().any(|output| output == name));
+    let divides = divides || call.node.op_type() == "Div" && matches!(call.input(1), Value::Weight(_));
+    Computing { tensors: (tensors + u64::from(is_result)).max(1), divides }
 }
 
 /// The only untrained tensor of a module that a call computes from.
@@ -179,7 +190,7 @@ fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Dims>> {
 
 /// The result of arithmetic on random numbers: the share that a comparison keeps, or `floor(share + uniform)`.
 fn randomness(call: &Call, input: &Value) -> Option<Value> {
-    let Value::Random(Random { keep, each_sample }) = *input else { return None };
+    let Value::Random(Random { keep, drawn }) = *input else { return None };
     let number = || call.inputs.iter().find_map(|input| input.as_constant().and_then(Constant::uniform));
     let keep = match call.node.op_type() {
         "Less" | "LessOrEqual" => number().or(keep),
@@ -187,7 +198,7 @@ fn randomness(call: &Call, input: &Value) -> Option<Value> {
         "Add" => number().or(keep),
         _ => keep,
     };
-    Some(Value::Random(Random { keep, each_sample }))
+    Some(Value::Random(Random { keep, drawn }))
 }
 
 /// A copy of a tensor for every sample, such as a class token or learned queries; other copies are computed like any operation.

@@ -4,12 +4,16 @@ use super::contiguous;
 use crate::align::aligned;
 use crate::batch::{Batch, shape};
 use crate::call::{Call, Misfit, Outcome, axis as counted};
+use crate::notes;
 use crate::number::{Number, product, wholes};
 use crate::rearrange;
 use crate::tensor::Constant;
 use crate::translate::{Translation, known, own_name, single};
 use crate::value::{Feature, Value};
-use perf4sight_network::{Op, Pick, Shape};
+use perf4sight_network::{Op, Pick, Runs, Shape};
+
+/// `Tensor.unfold`, a view, which the default exporter writes as a lookup.
+const WINDOWS: &str = "torch.ops.aten.unfold.default";
 
 pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
     let axis = call.int("axis").ok_or_else(|| Misfit::Wrong("has no axis".into()))?;
@@ -208,7 +212,7 @@ pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
 /// Whether a lookup is the default exporter's form of a view: all elements, by their positions in memory.
 fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[Number]) -> bool {
     let dims = to.dims(input);
-    let strided = crate::notes::operation(call.node).contains("as_strided");
+    let strided = notes::operation(call.node).contains("as_strided");
     strided && dims.len() == 1 && product(indices) == dims[0]
 }
 
@@ -234,7 +238,11 @@ fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Res
         Some(&start) if run => Op::Slice { axis, start, length: count },
         _ => Op::Pick(Pick { axis, count, places }),
     };
-    to.add_like(own_name(call), op, &[input])
+    let node = to.add_like(own_name(call), op, &[input])?;
+    if notes::operation(call.node) == WINDOWS {
+        to.builder.set_runs(node.id, Runs::View);
+    }
+    Ok(node)
 }
 
 /// Elements written into a tensor at positions that the network does not compute; if there are as many as the tensor has, all of

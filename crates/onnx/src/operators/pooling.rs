@@ -69,7 +69,11 @@ pub(super) fn reduce(to: &mut Translation, call: &Call, reduction: Reduction) ->
     onnx_axes.sort_unstable();
     onnx_axes.dedup();
     let axes = onnx_axes.iter().map(|&axis| to.axis(input, axis as i64)).collect::<Result<Vec<_>, _>>()?;
+    let along = axes.len();
     let node = to.add_like(own_name(call), Op::Reduce { reduction, axes, keep }, &[input])?;
+    if let Reduction::Max | Reduction::Min = reduction {
+        to.keep_places(call, node.id, along);
+    }
     let gone = |batch: usize| if keep { 0 } else { onnx_axes.iter().filter(|&&axis| axis < batch).count() };
     single(Feature { batch: node.batch.map(|batch| batch.at(batch.axis - gone(batch.axis))), ..node })
 }

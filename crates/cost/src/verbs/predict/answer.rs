@@ -12,6 +12,9 @@ use perf4sight_network::Network;
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
+/// The share of the memory of tensors up to which it does not matter that a file leaves it open.
+const LITTLE: f64 = 0.02;
+
 pub(super) struct Answer {
     pub network: String,
     /// The expected errors of latency and memory, if they were tested.
@@ -108,6 +111,22 @@ impl Question<'_> {
 }
 
 impl Answer {
+    /// A warning where the network's file leaves the memory of tensors open by more than a little.
+    pub fn open_memory(&self) -> Option<String> {
+        let open = |point: &&Point| match (point.tensors, point.tensors_between) {
+            (Some(likely), Some([least, most])) => most.value() - least.value() > LITTLE * likely.value(),
+            _ => false,
+        };
+        let point = self.points.iter().find(open)?;
+        Some(format!(
+            "{}: a file does not record all that the module's code keeps, such as results in variables: at batch size {} tensors take {}; \
+             perf4sight.estimate_memory follows the module itself",
+            self.network,
+            point.batch,
+            point.tensors_in_words()?
+        ))
+    }
+
     /// All reasons why the network is out of distribution, each once.
     pub fn out_of_distribution(&self) -> Vec<String> {
         let mut reasons = Vec::new();

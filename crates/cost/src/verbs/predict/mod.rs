@@ -186,6 +186,8 @@ fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Opti
 }
 
 fn ask(word: &str, question: &Question) -> Answered {
-    let Named { network, remarks } = Named::asked(word, question.dataset(), question.extents)?;
-    Ok((question.ask(word, &network)?, remarks))
+    let Named { network, mut remarks } = Named::asked(word, question.dataset(), question.extents)?;
+    let answers = question.ask(word, &network)?;
+    remarks.warnings.extend(answers.iter().find_map(Answer::open_memory));
+    Ok((answers, remarks))
 }

@@ -1,0 +1,108 @@
+//! Tensors that the formula of a derivative makes on the way to a gradient.
+//!
+//! The formulas are those of tools/autograd/derivatives.yaml and torch/csrc/autograd/FunctionsManual.cpp. All but the fused ones are
+//! expressions of several operators, whose results C++ keeps until the whole expression is evaluated.
+
+use super::operation::Operation;
+use super::rule::{Rule, borrowing};
+use crate::amount::{Amount, product as times};
+use perf4sight_network::{Activation, Binary, Facts, Nature, Op, Reduction};
+
+/// Tensors of the size of the input that are there when its gradient is made.
+#[derive(Default)]
+struct Made {
+    numbers: usize,
+    /// One byte for each element.
+    truths: u64,
+}
+
+/// The rule of an operation with one input whose gradient a formula makes.
+pub(super) fn of_expression(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let Made { numbers, truths } = made(operation, facts.nature);
+    let all = (0..numbers).map(|_| operation.input(0)).chain((truths > 0).then(|| {
+        let elements = operation.network.input_of(operation.node, 0).elements();
+        Amount::per_sample(times([truths, elements]))
+    }));
+    all.fold(rule, |rule, made| Rule { backward: borrowing(rule.backward, made), ..rule })
+}
+
+fn made(operation: Operation, nature: Nature) -> Made {
+    let numbers = |numbers: usize| Made { numbers, ..Made::default() };
+    match (nature, &operation.node.op) {
+        (Nature::Activation(activation), _) => of_function(activation),
+        // grad * (exponent * self.pow(exponent - 1))
+        (Nature::Arithmetic(Binary::Pow), _) => numbers(2),
+        // where(self >= min, grad, 0)
+        (Nature::Arithmetic(Binary::Max | Binary::Min), _) => Made { truths: 1, ..Made::default() },
+        // grad * (self / norm).masked_fill_(norm == 0, 0), self.sgn() * grad
+        (_, Op::Reduce { reduction: Reduction::L2 | Reduction::L1, .. }) => numbers(1),
+        // (grad / mask.sum(dim)) * mask, where mask is result == self, which the product reads as numbers; prod_backward likewise
+        (_, Op::Reduce { reduction: Reduction::Max | Reduction::Min | Reduction::Product, .. }) => {
+            Made { numbers: 1, truths: 1 }
+        }
+        _ => Made::default(),
+    }
+}
+
+fn of_function(activation: Activation) -> Made {
+    let numbers = |numbers: usize| Made { numbers, ..Made::default() };
+    match activation {
+        // grad * self.sgn(), grad / (2 * result), grad * self.cos()
+        Activation::Abs | Activation::Sqrt | Activation::Sin => numbers(1),
+        // -grad * (result * result), grad * -self.sin()
+        Activation::Reciprocal | Activation::Cos => numbers(2),
+        // 2 / sqrt(pi) * exp(-(self.pow(2))) * grad
+        Activation::Erf => numbers(4),
+        // where((self >= min).logical_and_(self <= max), grad, 0)
+        Activation::Clip => Made { truths: 2, ..Made::default() },
+        _ => Made::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Simulation;
+    use perf4sight_network::{Activation, Binary, Linear, NetworkBuilder, Op, Reduction, Shape};
+    use perf4sight_platform::Platform;
+    use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
+
+    const SAMPLES: u64 = 64;
+
+    /// The peak of a step where the operation's backward needs most.
+    fn peak(op: Op) -> u64 {
+        let mut builder = NetworkBuilder::new("formula", Shape::new([4, 16]));
+        let linear = Op::Linear(Linear { out_features: 1024, bias: true });
+        let wide = builder.add("wide", linear, &[builder.input()]).unwrap();
+        let one = builder.add("one", op, &[wide]).unwrap();
+        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![1], keep: false };
+        let network = builder.add("mean", mean, &[one]).map(|mean| builder.finish(mean)).unwrap();
+        let step = Step {
+            optimizer: Optimizer::SgdWithoutMomentum,
+            zero_grad: ZeroGrad::Free,
+            ..Step::published(Stage::Training)
+        };
+        Simulation::new(&network, step, &Platform::named("cpu").unwrap()).peak(SAMPLES).allocated.0
+    }
+
+    /// Bytes that PyTorch 2.11 has at most in the backward of an operation on a processor, less the gradient (its profiler's memory
+    /// events): `tanh` makes the gradient alone.
+    #[test]
+    fn formulas_make_tensors_on_the_way() {
+        let full = 4 * SAMPLES * 4 * 1024;
+        let plain = peak(Op::Activation(Activation::Tanh));
+        let quarters = [
+            (Op::Activation(Activation::Erf), 16),
+            (Op::Activation(Activation::Reciprocal), 8),
+            (Op::Activation(Activation::Cos), 8),
+            (Op::Binary(Binary::Pow), 8),
+            (Op::Activation(Activation::Sqrt), 4),
+            (Op::Activation(Activation::Sin), 4),
+            (Op::Activation(Activation::Abs), 4),
+            (Op::Activation(Activation::Clip), 2),
+            (Op::Activation(Activation::Gelu), 0),
+        ];
+        for (op, more) in quarters {
+            assert_eq!(peak(op.clone()) - plain, more * full / 4, "{op:?}");
+        }
+    }
+}
