@@ -31,7 +31,9 @@ TIMM = {
     "volo_d1_224": 224, "halonet26t": 256, "mobilevit_xs": 128, "hiera_tiny_224": 224, "ese_vovnet19b_dw": 96, "resnetv2_50x1_bit": 64,
     "regnety_002": 96, "gmlp_ti16_224": 224, "beit_base_patch16_224": 224, "nest_tiny": 224, "tnt_s_patch16_224": 224, "mixnet_s": 96,
     "ghostnet_100": 96, "repvgg_a0": 96, "hrnet_w18_small": 96, "dla34": 96, "rexnet_100": 96, "swinv2_cr_tiny_224": 224,
-    "efficientvit_b0": 96, "hardcorenas_a": 96,
+    "efficientvit_b0": 96, "hardcorenas_a": 96, "botnet26t_256": 256, "lambda_resnet26t": 128, "mobileone_s0": 96, "resmlp_12_224": 224,
+    "focalnet_tiny_srf": 224, "mvitv2_tiny": 224, "coatnet_nano_rw_224": 224, "starnet_s1": 96, "visformer_tiny": 224, "pit_ti_224": 224,
+    "nf_regnet_b0": 96, "skresnet18": 96, "cs3darknet_s": 96, "twins_svt_small": 224,
 }
 # transformers', each with what its configuration says otherwise.
 SMALL = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, vocab_size=200)
