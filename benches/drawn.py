@@ -5,7 +5,7 @@
     PYTHONPATH=python PATH=target/release:$PATH python3 benches/drawn.py [NAME ...] [--rows FILE]
 
 Hand-written networks (`drawn_by_hand.py`), timm's and transformers' at small sizes. What a step takes is what the profiler of PyTorch sees
-its allocator do in two real steps of the module itself, with AdamW and gradients freed before each step. Every network is asked about in a
+its allocator do in three real steps of the module itself, with AdamW and gradients freed before each step. Every network is asked about in a
 process of its own, on two threads. Needs torch 2.11, onnx, onnxscript, timm and transformers.
 """
 import argparse
@@ -31,7 +31,9 @@ TIMM = {
     "volo_d1_224": 224, "halonet26t": 256, "mobilevit_xs": 128, "hiera_tiny_224": 224, "ese_vovnet19b_dw": 96, "resnetv2_50x1_bit": 64,
     "regnety_002": 96, "gmlp_ti16_224": 224, "beit_base_patch16_224": 224, "nest_tiny": 224, "tnt_s_patch16_224": 224, "mixnet_s": 96,
     "ghostnet_100": 96, "repvgg_a0": 96, "hrnet_w18_small": 96, "dla34": 96, "rexnet_100": 96, "swinv2_cr_tiny_224": 224,
-    "efficientvit_b0": 96, "hardcorenas_a": 96,
+    "efficientvit_b0": 96, "hardcorenas_a": 96, "botnet26t_256": 256, "lambda_resnet26t": 128, "mobileone_s0": 96, "resmlp_12_224": 224,
+    "focalnet_tiny_srf": 224, "mvitv2_tiny": 224, "coatnet_nano_rw_224": 224, "starnet_s1": 96, "visformer_tiny": 224, "pit_ti_224": 224,
+    "nf_regnet_b0": 96, "skresnet18": 96, "cs3darknet_s": 96, "twins_svt_small": 224,
 }
 # transformers', each with what its configuration says otherwise.
 SMALL = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, vocab_size=200)
@@ -114,7 +116,7 @@ def counted(name):
     def run():
         network, inputs = made(name)
         optimizer = torch.optim.AdamW(network.parameters())
-        for _ in range(2):
+        for _ in range(3):
             optimizer.zero_grad()
             loss_of(network, inputs).backward()
             optimizer.step()
@@ -148,7 +150,9 @@ def by_file(name, dynamo):
                               training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, opset_version=17)
         batch = next(iter(inputs.values())).shape[0] if isinstance(inputs, dict) else inputs.shape[0]
         told = _program.ask("predict", path, "--target=cpu", "--bs=%d" % batch, "--optimizer=adamw", "--zero-grad=free")
-    return {"bytes": told["networks"][0]["predictions"][0]["tensors_bytes"], "warnings": told["warnings"]}
+    found = told["networks"][0]["predictions"][0]
+    between = [found.get(end, found["tensors_bytes"]) for end in ("tensors_low_bytes", "tensors_high_bytes")]
+    return {"bytes": found["tensors_bytes"], "between": between, "warnings": told["warnings"]}
 
 
 def answer(name, way):
@@ -188,7 +192,15 @@ def off(row, way):
 def cell(row, way):
     if "bytes" not in row[way]:
         return "refused"
-    return "%+.2f %%%s" % (100 * off(row, way), "*" if row[way]["warnings"] else "")
+    between = [100 * (end / row["counted"]["bytes"] - 1) for end in row[way].get("between", [])]
+    ends = " (%+.2f to %+.2f)" % tuple(between) if between else ""
+    return "%+.2f %%%s%s" % (100 * off(row, way), "*" if row[way]["warnings"] else "", ends)
+
+
+def is_held(row, way):
+    """Whether the interval holds what was counted, to 0.5 %."""
+    least, most = row[way].get("between", [row[way]["bytes"]] * 2)
+    return 0.995 * least <= row["counted"]["bytes"] <= 1.005 * most
 
 
 def summary(rows):
@@ -196,9 +208,10 @@ def summary(rows):
         errors = sorted(abs(off(row, way)) for row in rows if "bytes" in row[way])
         silent = [row["name"] for row in rows if "bytes" in row[way] and abs(off(row, way)) > 0.05 and not row[way]["warnings"]]
         if errors:
-            print("%s: %d of %d answered; off by %.3f %% in the median, %.2f %% on average, %.2f %% at worst; more than 5 %% without a warning: %s" % (
-                way, len(errors), len(rows), 100 * statistics.median(errors), 100 * statistics.mean(errors), 100 * errors[-1],
-                ", ".join(silent) or "none"))
+            held = sum(is_held(row, way) for row in rows if "bytes" in row[way])
+            print("%s: %d of %d answered; off by %.3f %% in the median, %.2f %% on average, %.2f %% at worst; %d intervals hold; more than 5 %% "
+                  "without a warning: %s" % (way, len(errors), len(rows), 100 * statistics.median(errors), 100 * statistics.mean(errors),
+                                             100 * errors[-1], held, ", ".join(silent) or "none"))
 
 
 def main():

@@ -80,6 +80,115 @@ class Unet(nn.Module):
         super().__init__(); c=lambda i,o:nn.Sequential(nn.Conv2d(i,o,3,padding=1),nn.BatchNorm2d(o),nn.SiLU()); s.a,s.b,s.c,s.d,s.u,s.o=c(3,16),c(16,32),c(32,32),c(48,16),nn.ConvTranspose2d(32,32,2,2),nn.Conv2d(16,5,1)
     def forward(s,x):
         a=s.a(x); b=s.u(s.c(s.b(F.max_pool2d(a,2)))); return s.o(s.d(torch.cat([a,b],1)))
+class GeluMlp(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(48,192); s.b=nn.Linear(192,192); s.c=nn.Linear(192,10)
+    def g(s,x):
+        cdf=0.5*(1.0+torch.erf(x/1.4142135)); return x*cdf
+    def forward(s,x): return s.c(s.g(s.b(s.g(s.a(x)))))
+class NamedNorm(nn.Module):
+    def __init__(s,n): super().__init__(); s.g=nn.Parameter(torch.ones(n)); s.b=nn.Parameter(torch.zeros(n))
+    def forward(s,x):
+        mean=x.mean(-1,keepdim=True); std=x.std(-1,keepdim=True); centred=x-mean; out=centred/(std+1e-6)
+        return s.g*out+s.b
+class AnnotatedTransformer(nn.Module):
+    def __init__(s):
+        super().__init__(); d=64; s.n1,s.n2=NamedNorm(d),NamedNorm(d); s.q,s.k,s.v,s.o=[nn.Linear(d,d) for _ in range(4)]; s.f1,s.f2=nn.Linear(d,256),nn.Linear(256,d); s.h=nn.Linear(d,20); s.e=nn.Linear(16,d)
+    def forward(s,x):
+        x=s.e(x); y=s.n1(x); b,t,d=y.shape
+        q,k,v=[l(y).view(b,t,4,16).transpose(1,2) for l in (s.q,s.k,s.v)]
+        scores=torch.matmul(q,k.transpose(-2,-1))/math.sqrt(16); p=scores.softmax(-1); p=F.dropout(p,.1,s.training)
+        out=torch.matmul(p,v).transpose(1,2).contiguous().view(b,t,d)
+        x=x+s.o(out); h=s.f2(torch.relu(s.f1(s.n2(x)))); return s.h(x+h)
+class Drop3(nn.Module):
+    def __init__(s): super().__init__(); s.m=nn.Sequential(nn.Conv2d(3,24,3,padding=1),nn.BatchNorm2d(24),nn.ReLU(),nn.Dropout2d(.3),nn.Conv2d(24,48,3,2,1),nn.GELU(),nn.Dropout2d(.1)); s.f=nn.Linear(48,7)
+    def forward(s,x): x=s.m(x); return s.f(x.mean((2,3)))
+class WSConv(nn.Conv2d):
+    def forward(s,x):
+        w=s.weight; w=w-w.mean((1,2,3),keepdim=True); w=w/(w.view(w.size(0),-1).std(1).view(-1,1,1,1)+1e-5); return F.conv2d(x,w,s.bias,s.stride,s.padding)
+class WSNet(nn.Module):
+    def __init__(s): super().__init__(); s.m=nn.Sequential(WSConv(3,32,3,2,1),nn.GroupNorm(8,32),nn.ReLU(),WSConv(32,64,3,2,1),nn.GroupNorm(8,64),nn.ReLU(),WSConv(64,128,3,padding=1)); s.f=nn.Linear(128,10)
+    def forward(s,x): return s.f(F.adaptive_avg_pool2d(s.m(x),1).flatten(1))
+class Cosine(nn.Module):
+    def __init__(s): super().__init__(); s.m=nn.Sequential(nn.Conv2d(3,32,3,2,1),nn.ReLU(),nn.Conv2d(32,64,3,2,1),nn.ReLU()); s.w=nn.Parameter(torch.randn(500,64))
+    def forward(s,x):
+        f=s.m(x).mean((2,3)); f=f/f.norm(dim=1,keepdim=True); w=s.w/s.w.norm(dim=1,keepdim=True); return 16*f@w.t()
+class Mdn(nn.Module):
+    def __init__(s): super().__init__(); s.h=nn.Linear(20,256); s.pi=nn.Linear(256,8); s.mu=nn.Linear(256,8); s.sg=nn.Linear(256,8)
+    def forward(s,x):
+        h=torch.tanh(s.h(x)); pi=F.softmax(s.pi(h),1); mu=s.mu(h); sg=torch.exp(s.sg(h)); return pi*torch.exp(-0.5*((0.3-mu)/sg).pow(2))/sg
+class Rms(nn.Module):
+    def __init__(s,n): super().__init__(); s.w=nn.Parameter(torch.ones(n))
+    def forward(s,x):
+        v=x.pow(2).mean(-1,keepdim=True); x=x*torch.rsqrt(v+1e-6); return s.w*x
+class Swiglu(nn.Module):
+    def __init__(s):
+        super().__init__(); s.e=nn.Linear(32,96); s.n=nn.ModuleList(Rms(96) for _ in range(3)); s.g=nn.ModuleList(nn.Linear(96,256) for _ in range(3)); s.u=nn.ModuleList(nn.Linear(96,256) for _ in range(3)); s.d=nn.ModuleList(nn.Linear(256,96) for _ in range(3)); s.h=nn.Linear(96,50)
+    def forward(s,x):
+        x=s.e(x)
+        for n,g,u,d in zip(s.n,s.g,s.u,s.d):
+            y=n(x); gate=g(y); up=u(y); hidden=F.silu(gate)*up; x=x+d(hidden)
+        return s.h(x)
+class Se(nn.Module):
+    def __init__(s): super().__init__(); s.c1=nn.Conv2d(3,32,3,padding=1); s.c2=nn.Conv2d(32,32,3,padding=1,groups=32); s.f1=nn.Conv2d(32,8,1); s.f2=nn.Conv2d(8,32,1); s.b=nn.BatchNorm2d(32); s.o=nn.Linear(32,5)
+    def hs(s,x): return x*F.relu6(x+3)/6
+    def forward(s,x):
+        a=s.hs(s.b(s.c1(x))); b=s.c2(a); w=b.mean((2,3),keepdim=True); w=torch.sigmoid(s.f2(torch.relu(s.f1(w)))); c=b*w; y=a+c; return s.o(s.hs(y).mean((2,3)))
+class PatchFold(nn.Module):
+    def __init__(s): super().__init__(); s.p=nn.Linear(3*16,64); s.q=nn.Linear(64,3*16); s.o=nn.Conv2d(3,4,3,padding=1)
+    def forward(s,x):
+        u=F.unfold(x,4,stride=4).transpose(1,2); y=s.q(F.gelu(s.p(u))).transpose(1,2); y=F.fold(y,(32,32),4,stride=4); return s.o(x+y).mean((2,3))
+class LocalAttn(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Conv2d(3,16,1); s.o=nn.Linear(16,6)
+    def forward(s,x):
+        y=s.c(x); k=F.pad(y,[1]*4).unfold(2,3,1).unfold(3,3,1); a=(k*y[...,None,None]).sum(1,keepdim=True).flatten(-2).softmax(-1); z=(k.flatten(-2)*a).sum(-1); return s.o(z.mean((2,3)))
+class MaxHead(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Conv1d(3,64,1); s.b=nn.Conv1d(64,256,1); s.f=nn.Linear(256,40)
+    def forward(s,x): return s.f(torch.max(F.relu(s.b(F.relu(s.a(x)))),2)[0])
+class Amax(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(3,128); s.f=nn.Linear(128,40)
+    def forward(s,x): return s.f(F.leaky_relu(s.a(x),.2).amax(1))
+class Gated(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Conv1d(16,32,3,padding=1); s.b=nn.Conv1d(16,32,3,padding=1); s.c=nn.Conv1d(32,16,1); s.o=nn.Linear(16,4); s.i=nn.Conv1d(4,16,1)
+    def forward(s,x):
+        x=s.i(x); skips=[]
+        for _ in range(3):
+            f=torch.tanh(s.a(x)); g=torch.sigmoid(s.b(x)); z=s.c(f*g); skips.append(z); x=x+z
+        return s.o(sum(skips).mean(2))
+class Focal(nn.Module):
+    def __init__(s): super().__init__(); s.p=nn.Conv2d(3,64,4,4); s.f=nn.Conv2d(64,131,1); s.l=nn.ModuleList(nn.Conv2d(64,64,k,padding=k//2,groups=64) for k in (3,5)); s.h=nn.Conv2d(64,64,1); s.o=nn.Linear(64,10)
+    def forward(s,x):
+        x=s.p(x); q,ctx,gates=torch.split(s.f(x),(64,64,3),1); ctx_all=0
+        for i,l in enumerate(s.l): ctx=F.gelu(l(ctx)); ctx_all=ctx_all+ctx*gates[:,i:i+1]
+        g=F.gelu(ctx.mean((2,3),keepdim=True)); ctx_all=ctx_all+g*gates[:,2:]; return s.o((q*s.h(ctx_all)).mean((2,3)))
+class Softplus2(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(16,128); s.b=nn.Linear(128,128); s.c=nn.Linear(128,3)
+    def forward(s,x):
+        h=torch.log(1+torch.exp(s.a(x))); h=torch.sin(s.b(h))*torch.exp(-h*h); return s.c(h)
+class Fcn(nn.Module):
+    def __init__(s): super().__init__(); c=lambda i,o,st=1:nn.Sequential(nn.Conv2d(i,o,3,st,1),nn.BatchNorm2d(o),nn.ReLU(True)); s.a,s.b,s.c=c(3,16),c(16,32,2),c(32,64,2); s.h=nn.ModuleList(nn.Conv2d(k,32,1) for k in (16,32,64)); s.o=nn.Conv2d(96,6,1)
+    def forward(s,x):
+        a=s.a(x); b=s.b(a); c=s.c(b); maps=[F.interpolate(h(f),x.shape[-2:],mode="bilinear") for h,f in zip(s.h,(a,b,c))]; fused=torch.cat(maps,1); return s.o(fused)
+class Tcn(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.ModuleList(nn.Conv1d(8 if i==0 else 32,32,3,padding=2**i,dilation=2**i) for i in range(3)); s.d=nn.Dropout1d(.2); s.o=nn.Linear(32,5); s.r=nn.Conv1d(8,32,1)
+    def forward(s,x):
+        res=s.r(x); h=x
+        for c in s.c: y=c(h); y=F.elu(y); h=s.d(y)
+        out=h+res; return s.o(out.mean(2))
+class Spectral(nn.Module):
+    def __init__(s): super().__init__(); s.m=nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(3,48,3,padding=1)),nn.SiLU(),nn.utils.parametrizations.weight_norm(nn.Conv2d(48,96,3,2,1)),nn.SiLU()); s.f=nn.utils.parametrizations.weight_norm(nn.Linear(96,200))
+    def forward(s,x): return s.f(s.m(x).mean((2,3)))
+class Squash(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Conv2d(3,64,5,2); s.w=nn.Linear(8,16); s.o=nn.Linear(16,10)
+    def forward(s,x):
+        u=torch.relu(s.c(x)); b=u.shape[0]; u=u.view(b,8,-1).transpose(1,2); sq=(u*u).sum(-1,keepdim=True); v=sq/(1+sq)*u/torch.sqrt(sq+1e-8); h=s.w(v); return s.o(h.amax(1))
+class Mixer2(nn.Module):
+    def __init__(s): super().__init__(); s.e=nn.Linear(48,64); s.t=nn.Sequential(nn.Linear(32,64),nn.GELU(),nn.Linear(64,32)); s.n=NamedNorm(64); s.h=nn.Linear(64,9)
+    def forward(s,x):
+        x=s.e(x); y=s.n(x); y=y.transpose(1,2); y=s.t(y); y=y.transpose(1,2); x=x+y; pooled,_=x.max(1); return s.h(pooled)
+class Rbf(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Parameter(torch.randn(64,12)); s.g=nn.Parameter(torch.ones(64)); s.o=nn.Linear(64,4)
+    def forward(s,x):
+        d=(x.unsqueeze(1)-s.c).pow(2).sum(-1); phi=torch.exp(-s.g.abs()*d); phi=phi/(phi.sum(1,keepdim=True)+1e-6); return s.o(phi)
 I=(4,3,32,32)
 GELU=lambda x:0.5*x*(1+torch.tanh(math.sqrt(2/math.pi)*(x+0.044715*torch.pow(x,3))))
 NETS={
@@ -88,4 +197,9 @@ NETS={
 "pool_none":(Pool,I),"unfold":(Fold,I),"col2im":(ColIm,I),"weight_std":(WeightStd,I),"norm_w":(NormW,(16,32)),"dcgan":(Gan,(8,32,1,1)),
 "gelu_tanh":(lambda:act(GELU),(128,64)),"gelu_erf":(lambda:act(lambda x:x*0.5*(1+torch.erf(x/math.sqrt(2)))),(128,64)),"hswish":(lambda:act(lambda x:x*F.relu6(x+3)/6),(128,64)),"mish":(lambda:act(lambda x:x*torch.tanh(F.softplus(x))),(128,64)),"xsig":(lambda:act(lambda x:x*torch.sigmoid(x)),(128,64)),
 "cross":(Cross,(4,20,16)),"ln":(LN,(256,64)),"drop2d":(Drop2d,I),"moe":(Moe,(64,32)),"glu":(Glu,(8,8,64)),"vol":(Vol,(2,1,16,16,16)),"inplace":(Inplace,I),"reflect":(RPad,I),"unet":(Unet,(2,3,32,32)),
+"gelumlp":(GeluMlp,(128,48)),"annotated":(AnnotatedTransformer,(8,24,16)),"drop3":(Drop3,I),"wsnet":(WSNet,I),"cosine":(Cosine,I),
+"mdn":(Mdn,(256,20)),"swiglu":(Swiglu,(16,32)),"se":(Se,I),"patchfold":(PatchFold,I),"localattn":(LocalAttn,I),
+"maxhead":(MaxHead,(8,3,256)),"amax":(Amax,(8,256,3)),"gated":(Gated,(8,4,64)),"focal":(Focal,(4,3,64,64)),"softplus":(Softplus2,(256,16)),
+"fcn":(Fcn,I),"tcn":(Tcn,(16,8,128)),"wnorm":(Spectral,I),"squash":(Squash,I),"mixer":(Mixer2,(16,32,48)),
+"rbf":(Rbf,(256,12)),
 }
