@@ -141,7 +141,7 @@ fn with_bias(to: &Translation, call: &Call, weight: Weight) -> Weight {
         return weight;
     }
     let name: Rc<str> = format!("{}.bias", stem(&layer.tensor).unwrap_or(&layer.tensor)).into();
-    let bias = (name, elements(&layer.dims[..1]));
+    let bias = (name, layer.dims.first().map_or(0, |&filters| elements(&[filters])));
     Weight { computed: true, others: weight.others.iter().cloned().chain([bias]).collect(), ..weight }
 }
 
