@@ -5,6 +5,10 @@
 use super::graph::{Network, Node, NodeId};
 use super::keeping::Keeping;
 
+/// Nobody gives more results of one function names of their own: such functions use a name again, or are written by programs (`torch.fx`
+/// lets go of each result after its last reader).
+const NAMES: usize = 32;
+
 /// One call of a module: its nodes run one after the other.
 struct Call<'a> {
     name: &'a str,
@@ -41,16 +45,20 @@ impl Network {
         }
         let calls = Calls::new(self);
         let readers = self.readers();
-        let held = |(id, node): (NodeId, &Node)| {
+        let holder = |(id, node): (NodeId, &Node)| {
             // Data and parameters stay in any case.
-            if node.inputs.is_empty() {
-                return None;
-            }
-            let readers = &readers[id.index()];
-            let until = calls.last_holder(id, readers, self.outputs().contains(&id));
+            let is_made = !node.inputs.is_empty();
+            is_made.then(|| calls.holder(id, &readers[id.index()], self.outputs().contains(&id)))
+        };
+        let holders: Vec<Option<usize>> = self.iter().map(holder).collect();
+        let mut names = vec![0; calls.calls.len()];
+        holders.iter().flatten().for_each(|&call| names[call] += 1);
+        let held = |(holder, readers): (&Option<usize>, &Vec<NodeId>)| {
+            let call = holder.filter(|&call| names[call] <= NAMES)?;
+            let until = calls.calls[call].last;
             readers.last().filter(|last| last.index() < until).map(|_| until)
         };
-        self.iter().map(held).collect()
+        holders.iter().zip(&readers).map(held).collect()
     }
 }
 
@@ -81,15 +89,15 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The last node of the function in which a result is made and read. Containers and loops over numbered modules name each result
+    /// The function in which a result is made and read. Containers and loops over numbered modules name each result
     /// alike: one that only the next of them reads is there until that one returns.
-    fn last_holder(&self, made: NodeId, readers: &[NodeId], is_result: bool) -> usize {
+    fn holder(&self, made: NodeId, readers: &[NodeId], is_result: bool) -> usize {
         let maker = self.around[made.index()];
         let within = readers.iter().fold(maker, |within, reader| self.common(within, self.around[reader.index()]));
         let within = if is_result { 0 } else { within };
         let next = self.below(maker, within).zip(self.next_reader(readers, within));
         let next = next.filter(|(own, next)| is_next(self.calls[*own].name, self.calls[*next].name));
-        self.calls[next.map_or(within, |(_, next)| next)].last
+        next.map_or(within, |(_, next)| next)
     }
 
     /// The one call within another in which all readers are.
@@ -156,6 +164,17 @@ mod tests {
         assert!(held(&likely).iter().all(Option::is_none) && likely.may_hold_variables());
         // The argument of a module is there until it returns, its own results no longer.
         assert_eq!(held(&chain(["", "act", "act", ""])), [None, Some(4), None, None, None]);
+    }
+
+    #[test]
+    fn a_function_of_very_many_results_holds_none() {
+        let mut builder = NetworkBuilder::new("flat", Shape::new([8]));
+        let mut last = builder.input();
+        for number in 0..40 {
+            builder.set_module(Some(""));
+            last = builder.add(number.to_string(), Op::Activation(Activation::Exp), &[last]).unwrap();
+        }
+        assert!(held(&builder.finish(last).as_keeping(Keeping::Most)).iter().all(Option::is_none));
     }
 
     /// `for block in blocks: x = block(x)`.

@@ -21,6 +21,15 @@ const FILTERS: [&str; 4] = ["SQUEUE_", "SCANCEL_", "SINFO_", "SCONTROL_"];
 /// Options of sbatch in variables: the first would let it wait for the tasks, the second is set here.
 const REPLACED: [&str; 2] = ["SBATCH_WAIT", "SBATCH_ARRAY_INX"];
 
+/// How a task ended, by Slurm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fate {
+    /// Such as "TIMEOUT, exit code 0:15".
+    pub words: String,
+    /// Where.
+    pub node: Option<String>,
+}
+
 /// The cluster that the commands on the PATH talk to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cluster;
@@ -78,16 +87,14 @@ impl Cluster {
         }
     }
 
-    /// How Slurm says that a task ended, such as "TIMEOUT, exit code 0:15"; none where it no longer knows.
-    pub fn fate(self, job: u64, index: usize) -> Option<String> {
+    /// How Slurm says that a task ended; none where it no longer knows.
+    pub fn fate(self, job: u64, index: usize) -> Option<Fate> {
         let words = ["show".to_owned(), "job".to_owned(), "--oneliner".to_owned(), format!("{job}_{index}")];
         let printed = call("scontrol", &words).ok()?;
         let field = |name: &str| printed.split_whitespace().find_map(|word| word.strip_prefix(name)).map(str::to_owned);
         let state = field("JobState=")?;
-        let node =
-            field("NodeList=").filter(|node| node != "(null)").map_or(String::new(), |node| format!(" on {node}"));
         let code = field("ExitCode=").map_or(String::new(), |code| format!(", exit code {code}"));
-        Some(format!("{state}{node}{code}"))
+        Some(Fate { words: format!("{state}{code}"), node: field("NodeList=").filter(|node| node != "(null)") })
     }
 
     /// Whether a job with these options could run if these nodes were left out.

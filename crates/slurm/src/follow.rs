@@ -1,8 +1,8 @@
 //! Waits for runs: reports how far they are, survives a controller that restarts, cancels on Ctrl-C.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Fate};
 use super::queue::Queued;
-use super::run_folder::{Note, Run, State};
+use super::run_folder::{Note, OUTPUT, Run, State};
 use super::settings::Settings;
 use super::standing::{Standing, time_left};
 use perf4sight_base::error::Result;
@@ -203,77 +203,82 @@ fn warn_of_unseen(standings: &[Standing<'_>], began: SystemTime, context: &mut C
 const UNSHARED: &str = "the nodes must see this folder under the same path, as on NFS; set log_dir or out to a folder that they share, \
                         and start perf4sight from one";
 
+/// What became of a task that did not do its work: "failed" on "board2" ": no GPU".
+#[derive(Debug, PartialEq)]
+struct Failure {
+    what: &'static str,
+    node: Option<String>,
+    why: String,
+}
+
 /// What became of the tasks that did not do their work; once where it is the same of several.
 pub(crate) fn failures(standing: &Standing<'_>, cluster: Cluster) -> Vec<String> {
-    let mut failures: Vec<(Vec<usize>, String)> = Vec::new();
+    let mut alike: Vec<(Vec<usize>, Vec<Failure>)> = Vec::new();
     for (task, note) in standing.ended() {
         let fate = || standing.run.job(task).and_then(|(job, index)| cluster.fate(job, index));
         let Some(failure) = failure(standing.run, task, note, fate) else { continue };
-        match failures.iter_mut().find(|(_, known)| *known == failure) {
-            Some((tasks, _)) => tasks.push(task),
-            None => failures.push((vec![task], failure)),
+        let is_alike = |known: &[Failure]| known[0].what == failure.what && known[0].why == failure.why;
+        match alike.iter_mut().find(|(_, known)| is_alike(known)) {
+            Some((tasks, known)) => {
+                tasks.push(task);
+                known.push(failure);
+            }
+            None => alike.push((vec![task], vec![failure])),
         }
     }
-    failures.into_iter().map(|(tasks, failure)| format!("{} {failure}", named(&tasks))).collect()
+    alike.iter().map(|(tasks, failures)| told(tasks, failures)).collect()
 }
 
-/// "task 3", or "4 tasks (3, 5, 8 and 1 more): each".
-fn named(tasks: &[usize]) -> String {
-    let [first, rest @ ..] = tasks else { return String::new() };
-    if rest.is_empty() {
-        return format!("task {first}");
+/// "task 3 failed on board2: no GPU", "4 tasks (3 on board1, 5 on board2 and 2 more): each failed: no GPU".
+fn told(tasks: &[usize], failures: &[Failure]) -> String {
+    let on = |failure: &Failure| failure.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
+    if let ([task], [failure]) = (tasks, failures) {
+        return format!("task {task} {}{}{}", failure.what, on(failure), failure.why);
     }
-    let shown: Vec<String> = tasks.iter().take(SHOWN).map(usize::to_string).collect();
+    let named = tasks.iter().zip(failures).map(|(task, failure)| format!("{task}{}", on(failure)));
     let more = match tasks.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("{} tasks ({}{more}): each", tasks.len(), shown.join(", "))
+    let shown = named.take(SHOWN).collect::<Vec<_>>().join(", ");
+    let Failure { what, why, .. } = &failures[0];
+    format!("{} tasks ({shown}{more}): each {what}{why}", tasks.len())
 }
 
 /// Of tasks that failed alike, so many are named.
 const SHOWN: usize = 8;
 
-/// What became of a task, behind its name.
-fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Option<String>) -> Option<String> {
-    let slurm = || fate().map_or(String::new(), |fate| format!(" (Slurm: {fate})"));
-    Some(match note {
-        None => never_began(run, task, fate()),
-        Some(Note { state: State::Finished, .. }) => return None,
-        Some(Note { state: State::Moved, node, words, .. }) => {
-            format!("ended before it got another node than {node}: {words}")
-        }
-        Some(Note { state: State::Running, node, .. }) => {
-            format!("was killed on {node}{}: the part of its work that it had done is kept", slurm())
-        }
-        Some(Note { state: State::Stopped, node, .. }) => {
-            format!("was ended on {node}{} before its work was done", slurm())
-        }
-        Some(Note { state: State::Failed, node, words, .. }) => format!("failed on {node}: {words}"),
-    })
+fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Option<Fate>) -> Option<Failure> {
+    let Some(Note { state, node, words, .. }) = note else { return Some(never_began(run, task, fate())) };
+    let slurm = || fate().map_or(String::new(), |fate| format!(" (Slurm: {})", fate.words));
+    let (what, why) = match state {
+        State::Finished => return None,
+        State::Moved => ("ended", format!(" before it got another node: {words}")),
+        State::Running => ("was killed", format!("{}: the part of its work that it had done is kept", slurm())),
+        State::Stopped => ("was ended", format!("{} before its work was done", slurm())),
+        State::Failed => ("failed", format!(": {words}")),
+    };
+    Some(Failure { what, node: Some(node.clone()), why })
 }
 
 /// What is known of a task that wrote nothing about itself. A node that printed into the folder of the run sees it.
-fn never_began(run: &Run, task: usize, fate: Option<String>) -> String {
-    let slurm = fate.as_ref().map_or(String::new(), |fate| format!(" (Slurm: {fate})"));
+fn never_began(run: &Run, task: usize, fate: Option<Fate>) -> Failure {
+    let slurm = fate.as_ref().map_or(String::new(), |fate| format!(" (Slurm: {})", fate.words));
     let folder = run.folder.display();
-    match (fate, run.printed(task)) {
-        (Some(fate), _) if fate.starts_with("CANCELLED") => "was cancelled before it began".to_owned(),
+    let (what, why) = match (&fate, run.printed(task)) {
+        (Some(fate), _) if fate.words.starts_with("CANCELLED") => ("was cancelled", " before it began".to_owned()),
         (_, Some((file, line))) if !line.is_empty() => {
-            format!("ended before its work began{slurm}: \"{line}\", the last line of {}", file.display())
+            ("ended", format!(" before its work began{slurm}: \"{line}\", the last line of {}", file.display()))
         }
-        _ if run.is_disk_full() => format!("left nothing{slurm}: the disk of {folder} is full"),
-        (_, Some((file, _))) => {
-            format!(
-                "ended before its work began{slurm}, and printed nothing into {}",
-                file.parent().unwrap_or(&file).display()
-            )
-        }
-        (Some(_), None) => format!("left nothing in {folder}{slurm}: {UNSHARED}"),
-        (None, None) => {
-            format!("left nothing in {folder}, and Slurm does not know it any more: it was cancelled, or {UNSHARED}")
-        }
-    }
+        _ if run.is_disk_full() => ("left nothing", format!("{slurm}: the disk of {folder} is full")),
+        (_, Some(_)) => ("ended", format!(" before its work began{slurm}, and printed nothing into {folder}/{OUTPUT}")),
+        (Some(_), None) => ("left nothing", format!(" in {folder}{slurm}: {UNSHARED}")),
+        (None, None) => (
+            "left nothing",
+            format!(" in {folder}, and Slurm does not know it any more: it was cancelled, or {UNSHARED}"),
+        ),
+    };
+    Failure { what, node: fate.and_then(|fate| fate.node), why }
 }
 
 #[cfg(test)]
@@ -286,25 +291,20 @@ mod tests {
     fn every_end_of_a_task_has_its_own_words() -> Result<()> {
         let share = Share { items: vec!["a".into(), "b".into()], seconds: 1.0 };
         let run = Run::new(Path::new("/absent/runs"), "profile", SystemTime::UNIX_EPOCH, vec![share])?;
-        let fate = || Some("FAILED on board2, exit code 0:9".to_owned());
-        let words = |state| {
-            failure(
-                &run,
-                0,
-                Some(&Note { state, node: "board2".into(), words: "no GPU".into(), left: Vec::new() }),
-                fate,
-            )
+        let fate = || Some(Fate { words: "FAILED, exit code 0:9".to_owned(), node: Some("board2".to_owned()) });
+        let found = |state| {
+            let note = Note { state, node: "board2".into(), words: "no GPU".into(), left: Vec::new() };
+            failure(&run, 0, Some(&note), fate)
         };
-        assert_eq!(words(State::Finished), None);
-        let killed = words(State::Running).unwrap_or_default();
-        assert!(
-            killed.contains("killed on board2 (Slurm: FAILED on board2, exit code 0:9)") && killed.contains("is kept"),
-            "{killed}"
-        );
-        assert_eq!(words(State::Failed).as_deref(), Some("failed on board2: no GPU"));
-        assert_eq!([named(&[7]), named(&[1, 2])], ["task 7", "2 tasks (1, 2): each"]);
-        assert_eq!(named(&(0..10).collect::<Vec<_>>()), "10 tasks (0, 1, 2, 3, 4, 5, 6, 7 and 2 more): each");
-        let unseen = failure(&run, 0, None, || None).unwrap_or_default();
+        assert_eq!(found(State::Finished), None);
+        let words = |tasks: &[usize], state| told(tasks, &tasks.iter().flat_map(|_| found(state)).collect::<Vec<_>>());
+        let killed = words(&[0], State::Running);
+        assert!(killed.starts_with("task 0 was killed on board2 (Slurm: FAILED, exit code 0:9): the part"), "{killed}");
+        assert_eq!(words(&[7], State::Failed), "task 7 failed on board2: no GPU");
+        assert_eq!(words(&[1, 2], State::Failed), "2 tasks (1 on board2, 2 on board2): each failed: no GPU");
+        let many = words(&(0..10).collect::<Vec<_>>(), State::Failed);
+        assert!(many.contains("7 on board2 and 2 more): each"), "{many}");
+        let unseen = told(&[0], &[never_began(&run, 0, None)]);
         assert!(unseen.contains("/absent/runs/1") && unseen.contains("NFS"), "{unseen}");
         Ok(())
     }

@@ -28,19 +28,26 @@ pub(super) fn of_expression(rule: Rule, operation: Operation, facts: &Facts) -> 
 
 fn made(operation: Operation, nature: Nature) -> Made {
     let numbers = |numbers: usize| Made { numbers, ..Made::default() };
-    match (nature, &operation.node.op) {
-        (Nature::Activation(activation), _) => of_function(activation),
-        // grad * (exponent * self.pow(exponent - 1))
-        (Nature::Arithmetic(Binary::Pow), _) => numbers(2),
-        // where(self >= min, grad, 0)
-        (Nature::Arithmetic(Binary::Max | Binary::Min), _) => Made { truths: 1, ..Made::default() },
-        // grad * (self / norm).masked_fill_(norm == 0, 0), self.sgn() * grad
-        (_, Op::Reduce { reduction: Reduction::L2 | Reduction::L1, .. }) => numbers(1),
-        // (grad / mask.sum(dim)) * mask, where mask is result == self, which the product reads as numbers; prod_backward likewise
-        (_, Op::Reduce { reduction: Reduction::Max | Reduction::Min | Reduction::Product, .. }) => {
-            Made { numbers: 1, truths: 1 }
-        }
-        _ => Made::default(),
+    if let Nature::Activation(activation) = nature {
+        return of_function(activation);
+    }
+    // grad * (exponent * self.pow(exponent - 1))
+    if matches!(nature, Nature::Arithmetic(Binary::Pow)) {
+        return numbers(2);
+    }
+    // where(self >= min, grad, 0)
+    if matches!(nature, Nature::Arithmetic(Binary::Max | Binary::Min)) {
+        return Made { truths: 1, ..Made::default() };
+    }
+    let Op::Reduce { reduction, .. } = &operation.node.op else { return Made::default() };
+    // grad * (self / norm).masked_fill_(norm == 0, 0), self.sgn() * grad
+    if matches!(reduction, Reduction::L2 | Reduction::L1) {
+        return numbers(1);
+    }
+    // (grad / mask.sum(dim)) * mask, where mask is result == self, which the product reads as numbers; prod_backward likewise
+    match matches!(reduction, Reduction::Max | Reduction::Min | Reduction::Product) {
+        true => Made { numbers: 1, truths: 1 },
+        false => Made::default(),
     }
 }
 
@@ -55,7 +62,29 @@ fn of_function(activation: Activation) -> Made {
         Activation::Erf => numbers(4),
         // where((self >= min).logical_and_(self <= max), grad, 0)
         Activation::Clip => Made { truths: 2, ..Made::default() },
-        _ => Made::default(),
+        // A kernel of their own, or one operator.
+        Activation::Relu
+        | Activation::Relu6
+        | Activation::LeakyRelu
+        | Activation::Elu
+        | Activation::Selu
+        | Activation::Celu
+        | Activation::Sigmoid
+        | Activation::HardSigmoid
+        | Activation::Tanh
+        | Activation::Silu
+        | Activation::HardSwish
+        | Activation::Gelu
+        | Activation::Mish
+        | Activation::Softplus
+        | Activation::Neg
+        | Activation::Exp
+        | Activation::Log
+        | Activation::Sign
+        | Activation::Floor
+        | Activation::Ceil
+        | Activation::Round
+        | Activation::Not => Made::default(),
     }
 }
 

@@ -182,11 +182,8 @@ fn is_expanded(operation: Operation) -> bool {
     let readers =
         operation.network.nodes().iter().flat_map(|node| &node.inputs).filter(|input| **input == read).count();
     let by = operation.network.facts(operation.network.node(read)).nature;
-    let by_element = match by {
-        Nature::Arithmetic(binary) => !binary.is_sum(),
-        Nature::Activation(_) => true,
-        _ => false,
-    };
+    let by_element =
+        matches!(by, Nature::Arithmetic(binary) if !binary.is_sum()) || matches!(by, Nature::Activation(_));
     readers == 1 && by_element
 }
 
