@@ -179,12 +179,11 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// it is, other operations copy it, and so does the sum with another gradient.
 fn is_expanded(operation: Operation) -> bool {
     let read = operation.node.inputs[0];
-    let readers =
-        operation.network.nodes().iter().flat_map(|node| &node.inputs).filter(|input| **input == read).count();
     let by = operation.network.facts(operation.network.node(read)).nature;
     let by_element =
         matches!(by, Nature::Arithmetic(binary) if !binary.is_sum()) || matches!(by, Nature::Activation(_));
-    readers == 1 && by_element
+    let mut inputs = operation.network.nodes().iter().flat_map(|node| &node.inputs).filter(|input| **input == read);
+    by_element && inputs.next().is_some() && inputs.next().is_none()
 }
 
 /// Whether a mean casts all that it reads: on processors, of numbers of fewer bits than single precision has (`mean_out` in ReduceOps.cpp); the

@@ -1,7 +1,7 @@
 //! Operators and tensors of backward fused together: which neighbours to compute as one, and which gradients to reduce as one.
 //!
-//! The published rules (Hu et al., dPRO, MLSys 2022, section 5) say which neighbours cannot be better apart, so that those choices are
-//! not followed. With `p` the end of a computation and `q` that of an all-reduce, which takes `d`:
+//! Rules in the manner of the published ones (Hu et al., dPRO, MLSys 2022) say which neighbours cannot be better apart, so that those
+//! choices are not followed; that none better is lost is tested against all choices. With `p` the end of a computation and `q` that of an all-reduce, which takes `d`:
 //!
 //! 1. Operators that save at least `d` of the first one's gradients are fused ([`operators_pay`]).
 //! 2. Tensors are fused if `q` of the first ends after `p` of the second by more than what the larger all-reduce takes beyond the
