@@ -99,14 +99,15 @@ impl Progress {
 
     fn write(&self, log: &Log, done: u64) {
         log.written.store(self.bar.elapsed().as_millis() as u64, Ordering::Relaxed);
-        let left = match self.total().saturating_sub(done) {
-            0 => "done".to_string(),
-            _ => format!("{} left", HumanDuration(left(self.bar.elapsed(), [done, self.total()], self.most))),
+        let left = match (done, self.total().saturating_sub(done)) {
+            (_, 0) => ", done".to_string(),
+            // Nothing tells yet.
+            (0, _) => String::new(),
+            _ => format!(", {} left", HumanDuration(left(self.bar.elapsed(), [done, self.total()], self.most))),
         };
         let took = HumanDuration(self.bar.elapsed());
         let item = Some(self.bar.message()).filter(|item| !item.is_empty()).map(|item| format!(" ({item})"));
-        let line =
-            format!("{}: {done}/{}{} after {took:#}, {left}\n", log.what, self.total(), item.unwrap_or_default());
+        let line = format!("{}: {done}/{}{} after {took:#}{left}\n", log.what, self.total(), item.unwrap_or_default());
         // A log that cannot be written must not end the work it reports on; results are checked by Console::finish.
         let _ = locked(&log.sink).write_all(line.as_bytes());
     }

@@ -39,7 +39,7 @@ pub(crate) enum Ending {
 ///
 /// # Errors
 /// A controller that stays away.
-pub(crate) fn follow(runs: &[Run], cluster: Cluster, context: &mut Context) -> Result<Ending> {
+pub(crate) fn follow(runs: &[Run], settings: &Settings, cluster: Cluster, context: &mut Context) -> Result<Ending> {
     let all: usize = runs.iter().flat_map(|run| &run.tasks).map(|share| share.items.len()).sum();
     let progress = context.console.progress(all as u64, "slurm");
     let began = context.now();
@@ -47,8 +47,12 @@ pub(crate) fn follow(runs: &[Run], cluster: Cluster, context: &mut Context) -> R
     loop {
         let Some(queue) = queue(cluster, context)? else { return cancel(runs, cluster, context) };
         let standings: Vec<Standing<'_>> = runs.iter().map(|run| Standing::of(run, &queue)).collect();
-        progress.doing(each(&standings, |standing| standing.counts().to_string()));
         let now = standings.iter().map(Standing::done).sum::<usize>();
+        // Once tasks are done, the time left goes by them.
+        progress.doing(each(&standings, |standing| match now {
+            0 => words(standing, settings, context),
+            _ => standing.counts().to_string(),
+        }));
         progress.advance((now - done.min(now)) as u64);
         done = done.max(now);
         if standings.iter().all(|standing| standing.live.is_empty()) {

@@ -87,7 +87,7 @@ pub fn run(
         if settings.detach && !active.is_empty() {
             return submission.leave(&active, failed, context).map(Done::Left);
         }
-        let failures = match follow::follow(&active, submission.cluster, context)? {
+        let failures = match follow::follow(&active, settings, submission.cluster, context)? {
             Ending::Cancelled(tasks) => return Ok(Done::Left(cancelled(tasks))),
             Ending::All(failures) => failures,
         };
