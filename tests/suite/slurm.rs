@@ -315,12 +315,12 @@ fn slurm_costs_at_most_a_tenth_of_the_same_chunks_by_hand() {
 fn a_node_of_another_kind_does_not_take_the_tasks_of_others() {
     let scene = slow("");
     let worker = scene.read("worker.sh");
-    let other = crate::workers::TX2.replace("1.10.0", "1.9.0");
+    let [other, third] = ["1.9.0", "1.8.0"].map(|version| crate::workers::TX2.replace("1.10.0", version));
     let scene = scene.file(
         "worker.sh",
         format!(
-            "case \"$SLURMD_NODENAME $*\" in *board3*--about*) echo '{other}'; exit;;\n\
-             board*--about*) if [ -e all ]; then echo '{other}'; exit; fi;; esac\n{worker}"
+            "case \"$(ls all 2>/dev/null) $SLURMD_NODENAME $*\" in all*board*--about*) echo '{third}'; exit;; \
+             *board3*--about*) echo '{other}'; exit;; esac\n{worker}"
         ),
     );
     let Some(cluster) = Cluster::start(&scene) else { return };

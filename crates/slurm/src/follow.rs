@@ -4,7 +4,7 @@ use super::cluster::{Cluster, Fate};
 use super::queue::Queued;
 use super::run_folder::{Note, OUTPUT, Run, State};
 use super::settings::Settings;
-use super::standing::{Standing, time_left};
+use super::standing::{Standing, is_finished, time_left};
 use perf4sight_base::error::Result;
 use perf4sight_verb::Context;
 use std::collections::BTreeSet;
@@ -134,17 +134,18 @@ fn wait(time: Duration, context: &Context, is_over: &dyn Fn() -> bool) -> bool {
 
 /// Cancels what this configuration has in the queue. The job that merges runs all the same.
 fn cancel(runs: &[Run], cluster: Cluster, context: &mut Context) -> Result<Ending> {
-    let queue = cluster.queue().map_err(|error| error.help("the tasks were not cancelled; scancel does it"))?;
     let (own, of_others): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| run.is_of(&context.config));
-    let standings: Vec<Standing<'_>> = own.iter().map(|run| Standing::of(run, &queue)).collect();
-    let arrays: Vec<u64> = standings.iter().flat_map(Standing::arrays).collect();
     context.console.note("cancelling the tasks");
     for run in of_others {
         context.warn(format!("{} is of another configuration, and goes on", run.folder.display()));
     }
     own.iter().try_for_each(|run| run.set_cancelled())?;
-    cluster.cancel(&arrays)?;
-    Ok(Ending::Cancelled(standings.iter().map(|standing| standing.live.len()).sum()))
+    // By their numbers, because a busy controller may take longer to list them than Ctrl-C is waited for.
+    let jobs: Vec<u64> = own.iter().flat_map(|run| run.jobs().unwrap_or_default()).map(|(_, job)| job).collect();
+    cluster.cancel(&jobs).map_err(|error| error.help("the tasks were not cancelled; scancel does it"))?;
+    let is_done = |run: &Run, task: usize| is_finished(run.note(task).as_ref());
+    let left = |run: &&Run| (0..run.tasks.len()).filter(|task| !is_done(run, *task)).count();
+    Ok(Ending::Cancelled(own.iter().map(left).sum()))
 }
 
 /// Reasons for which Slurm keeps a task waiting until somebody does something, with what to do.
@@ -221,7 +222,8 @@ pub(crate) fn failures(standing: &Standing<'_>, cluster: Cluster) -> Vec<String>
     for (task, note) in standing.ended() {
         let fate = || standing.run.job(task).and_then(|(job, index)| cluster.fate(job, index));
         let Some(failure) = failure(standing.run, task, note, fate) else { continue };
-        let is_alike = |known: &[Failure]| known[0].what == failure.what && known[0].why == failure.why;
+        let is_alike =
+            |known: &[Failure]| known[0].what == failure.what && in_general(&known[0].why) == in_general(&failure.why);
         match alike.iter_mut().find(|(_, known)| is_alike(known)) {
             Some((tasks, known)) => {
                 tasks.push(task);
@@ -247,6 +249,11 @@ fn told(tasks: &[usize], failures: &[Failure]) -> String {
     let shown = named.take(SHOWN).collect::<Vec<_>>().join(", ");
     let Failure { what, why, .. } = &failures[0];
     format!("{} tasks ({shown}{more}): each {what}{why}", tasks.len())
+}
+
+/// Without numbers, which are those of tasks, jobs and nodes.
+fn in_general(why: &str) -> String {
+    why.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 /// Of tasks that failed alike, so many are named.

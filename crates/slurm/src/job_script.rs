@@ -63,7 +63,7 @@ pub(crate) fn merge_script(run: &Run, place: &Place<'_>) -> Result<String> {
 }
 
 /// What would be measured after a line of the prologue failed is something else, such as another Python.
-const FAILING: &str = "set -e\n";
+const FAILING: &str = "trap 'echo \"perf4sight: this part of prologue failed: $BASH_COMMAND\" >&2; exit 1' ERR\n";
 
 fn command(run: &Run, place: &Place<'_>, verb: &str) -> Result<String> {
     let program = match &place.settings.program {

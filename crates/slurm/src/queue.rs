@@ -28,7 +28,7 @@ pub(crate) struct Queued {
 /// # Errors
 /// Another format.
 pub(crate) fn parse(text: &str) -> Result<Vec<Queued>> {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
+    let mut lines = text.lines().filter(|line| line.contains('|')).peekable();
     let first = lines.peek().copied();
     let queued: Vec<Queued> = lines.flat_map(parse_line).collect();
     match first.filter(|_| queued.is_empty()) {
@@ -67,7 +67,8 @@ mod tests {
         let seen: Vec<_> = queued.iter().map(|one| (one.job, one.task, one.pending, one.node.as_str())).collect();
         assert_eq!(seen, [(7, Some(2), true, ""), (7, Some(0), false, "board1"), (8, None, true, "")]);
         assert_eq!((queued[0].reason.as_str(), queued[2].name.as_str()), ("Resources", "a|b"));
-        assert!(parse("slurm_load_jobs error").is_err());
+        assert!(parse("7|RUNNING").is_err());
+        assert_eq!(parse("Welcome")?, []);
         let several_lines = "9|N/A|PENDING|None||evil\nname\n7|0|RUNNING|None|board1|perf4sight-profile-a-0\n";
         assert_eq!(parse(several_lines)?.len(), 2);
         assert_eq!(parse(&format!("Welcome\n{text}"))?, queued);

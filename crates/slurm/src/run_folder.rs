@@ -186,7 +186,8 @@ impl Run {
         self.jobs().is_none() && (0..self.tasks.len()).all(|task| self.note(task).is_none())
     }
 
-    fn jobs(&self) -> Option<Vec<(usize, u64)>> {
+    /// Its arrays, each with its first task; none where nobody knows whether Slurm has them.
+    pub fn jobs(&self) -> Option<Vec<(usize, u64)>> {
         let text = input_file::text_if_there(&self.folder.join(JOBS), "read the jobs of a run").ok()??;
         serde_json::from_str(&text).ok()
     }

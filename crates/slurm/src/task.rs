@@ -77,8 +77,12 @@ impl Task {
         let left = self.run.note(self.index).map_or(Vec::new(), |note| note.left);
         self.write(State::Running, "", &left)?;
         let (began, before) = (context.now(), self.size());
-        let done =
-            self.check_version().and_then(|()| self.check_open()).and_then(|()| self.make_folder()).and_then(|()| {
+        let done = self
+            .check_version()
+            .and_then(|()| self.check_open())
+            .and_then(|()| self.check_own())
+            .and_then(|()| self.make_folder())
+            .and_then(|()| {
                 let (items, share) = (&self.run.tasks[self.index].items, self.run.share(self.index));
                 work(&Part { items, folder: &self.folder(), run: &self.run.folder, share }, context)
             });
@@ -156,6 +160,17 @@ impl Task {
         Err(Error::usage(problem).file(&self.run.folder))
     }
 
+    /// A task that was killed and requeued by hand may find its work given to another one since.
+    fn check_own(&self) -> Result<()> {
+        let own = &self.run.tasks[self.index].items;
+        let runs = Run::open(self.run.folder.parent().unwrap_or(&self.run.folder))?;
+        let later = runs.iter().skip_while(|run| run.folder != self.run.folder).skip(1);
+        match later.into_iter().find(|run| run.items().any(|item| own.iter().any(|one| one == item))) {
+            None => Ok(()),
+            Some(run) => Err(Error::usage("the work of this task was submitted again since").file(&run.folder)),
+        }
+    }
+
     /// Rows of two versions may mean different things.
     fn check_version(&self) -> Result<()> {
         let (own, other) = (env!("CARGO_PKG_VERSION"), &self.run.version);
@@ -219,4 +234,29 @@ pub fn merge(folder: &Path, section: &dyn Divisible, context: &mut Context) -> R
     merge_ended(section, &standing, context)?;
     // What failed is said by the next command, where nobody waits.
     if standing.counts().failed == 0 { run.close() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run_folder::Share;
+    use std::time::SystemTime;
+
+    /// A killed task is submitted again, and then requeued by hand all the same.
+    #[test]
+    fn work_that_was_submitted_again_is_not_done_twice() -> Result<()> {
+        let folder = tempfile::TempDir::new().map_err(|cause| Error::input(cause.to_string()))?;
+        let run = |items: &[&str]| -> Result<Run> {
+            let items = items.iter().map(|item| (*item).to_owned()).collect();
+            let run = Run::new(folder.path(), "profile", SystemTime::UNIX_EPOCH, vec![Share { items, seconds: 1.0 }])?;
+            run.save("", &[]).map(|()| run)
+        };
+        let runs = [run(&["a", "b"])?, run(&["c"])?, run(&["b"])?];
+        let may = |run: &Run| Task::load(&run.folder, &run.name, 0, ["board1", "1_0"])?.check_own();
+        assert!(may(&runs[0]).is_err_and(|error| error.to_string().contains("submitted again since")));
+        may(&runs[1])?;
+        may(&runs[2])?;
+        assert!(Task::load(&runs[1].folder, &runs[0].name, 0, ["board1", "1_0"]).is_err());
+        Ok(())
+    }
 }
