@@ -203,7 +203,7 @@ fn shown_and_left(scene: &Scene, cluster: &Cluster, local: &[String]) {
 #[test]
 fn whatever_happens_to_tasks_nothing_is_lost_and_nothing_measured_twice() {
     // The disk of one task of the first run is full after a few rows.
-    let full = "prologue= ['case \"$4 $5\" in */1\\\\ 2) mkdir -p \"$4/task-2\"; mount -t tmpfs -o size=20k none \"$4/task-2\" || ulimit -f 1;; esac']\n\
+    let full = "prologue= ['case \"$4 $5\" in */1\\\\ 2) mkdir -p \"$4/${8}2\"; mount -t tmpfs -o size=20k none \"$4/${8}2\" || ulimit -f 1;; esac']\n\
                 [create_network_dataset]\nnetworks = squeezenet\npruning_perc = [0]\nmodel_path = next\n";
     let scene = slow(full);
     let Some(mut cluster) = Cluster::start(&scene) else { return };
@@ -236,7 +236,7 @@ fn whatever_happens_to_tasks_nothing_is_lost_and_nothing_measured_twice() {
     cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
     assert!(identities(&log_dir) == (48, 48) && scene.path("next").exists(), "{words}");
     if geteuid().is_root() {
-        let _ = Command::new("umount").arg(run.join("task-2")).status();
+        let _ = Command::new("umount").arg(run.join(format!("{}2", run_name(&run.join("run.json"))))).status();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The folder of a run: the configuration, the items of every task, what became of each. All nodes see it.
 //!
-//! Every file has one writer: the submitting program writes `run.json` and `config.ini`, task 7 writes `task-7.json` and
-//! the folder `task-7`, and whoever merges it, under a lock, writes `task-7.merged`. So the folder is safe on NFS, where
+//! Every file has one writer: the submitting program writes `run.json` and `config.ini`, task 7 writes `task-7.json` and a
+//! folder of its own, and whoever merges that, under a lock, writes a mark next to it. So the folder is safe on NFS, where
 //! two writers of one file are not.
 
 use nix::sys::statvfs::statvfs;
@@ -203,9 +203,9 @@ impl Run {
         fs::metadata(self.folder.join(RUN)).ok()?.modified().ok()
     }
 
-    /// The folder of the results of a task.
+    /// The folder of the results of a task: its own even where the folder of an earlier run was removed while that still worked.
     pub fn results(&self, task: usize) -> PathBuf {
-        self.folder.join(format!("task-{task}"))
+        self.folder.join(format!("{}{task}", self.name))
     }
 
     /// The items of all tasks.

@@ -194,7 +194,11 @@ impl Task {
         bytes(&self.folder())
     }
 
+    /// Nothing where the folder was removed, and is another run's now.
     fn write(&self, state: State, words: &str, left: &[String]) -> Result<()> {
+        if Run::load(&self.run.folder)?.name != self.run.name {
+            return Ok(());
+        }
         let (node, words, left) = (self.node.clone(), words.to_owned(), left.to_owned());
         self.run.write(self.index, &Note { state, node, words, left })
     }
