@@ -140,12 +140,22 @@ fn cancel(runs: &[Run], cluster: Cluster, context: &mut Context) -> Result<Endin
         context.warn(format!("{} is of another configuration, and goes on", run.folder.display()));
     }
     own.iter().try_for_each(|run| run.set_cancelled())?;
-    // By their numbers, because a busy controller may take longer to list them than Ctrl-C is waited for.
-    let jobs: Vec<u64> = own.iter().flat_map(|run| run.jobs().unwrap_or_default()).map(|(_, job)| job).collect();
-    cluster.cancel(&jobs).map_err(|error| error.help("the tasks were not cancelled; scancel does it"))?;
+    let numbers = own.iter().map(|run| arrays(run, cluster)).collect::<Result<Vec<_>>>();
+    numbers
+        .and_then(|numbers| cluster.cancel(&numbers.concat()))
+        .map_err(|error| error.help("the tasks were not cancelled; scancel does it"))?;
     let is_done = |run: &Run, task: usize| is_finished(run.note(task).as_ref());
     let left = |run: &&Run| (0..run.tasks.len()).filter(|task| !is_done(run, *task)).count();
     Ok(Ending::Cancelled(own.iter().map(left).sum()))
+}
+
+/// The numbers of a run's arrays. A busy controller may take longer to list them than Ctrl-C is waited for, so that it is asked only where
+/// the program that submitted them was killed before it wrote them down.
+fn arrays(run: &Run, cluster: Cluster) -> Result<Vec<u64>> {
+    match run.jobs() {
+        Some(jobs) => Ok(jobs.into_iter().map(|(_, job)| job).collect()),
+        None => Ok(Standing::of(run, &cluster.queue()?).arrays()),
+    }
 }
 
 /// Reasons for which Slurm keeps a task waiting until somebody does something, with what to do.
@@ -222,8 +232,7 @@ pub(crate) fn failures(standing: &Standing<'_>, cluster: Cluster) -> Vec<String>
     for (task, note) in standing.ended() {
         let fate = || standing.run.job(task).and_then(|(job, index)| cluster.fate(job, index));
         let Some(failure) = failure(standing.run, task, note, fate) else { continue };
-        let is_alike =
-            |known: &[Failure]| known[0].what == failure.what && in_general(&known[0].why) == in_general(&failure.why);
+        let is_alike = |known: &[Failure]| known[0].what == failure.what && known[0].why == failure.why;
         match alike.iter_mut().find(|(_, known)| is_alike(known)) {
             Some((tasks, known)) => {
                 tasks.push(task);
@@ -251,11 +260,6 @@ fn told(tasks: &[usize], failures: &[Failure]) -> String {
     format!("{} tasks ({shown}{more}): each {what}{why}", tasks.len())
 }
 
-/// Without numbers, which are those of tasks, jobs and nodes.
-fn in_general(why: &str) -> String {
-    why.chars().filter(|c| !c.is_ascii_digit()).collect()
-}
-
 /// Of tasks that failed alike, so many are named.
 const SHOWN: usize = 8;
 
@@ -278,9 +282,10 @@ fn never_began(run: &Run, task: usize, fate: Option<Fate>) -> Failure {
     let folder = run.folder.display();
     let (what, why) = match (&fate, run.printed(task)) {
         (Some(fate), _) if fate.words.starts_with("CANCELLED") => ("was cancelled", " before it began".to_owned()),
-        (_, Some((file, line))) if !line.is_empty() => {
-            ("ended", format!(" before its work began{slurm}: \"{line}\", the last line of {}", file.display()))
-        }
+        (_, Some(line)) if !line.is_empty() => (
+            "ended",
+            format!(" before its work began{slurm}: \"{line}\", the last line that it printed into {folder}/{OUTPUT}"),
+        ),
         _ if run.is_disk_full() => ("left nothing", format!("{slurm}: the disk of {folder} is full")),
         (_, Some(_)) => ("ended", format!(" before its work began{slurm}, and printed nothing into {folder}/{OUTPUT}")),
         (Some(_), None) => ("left nothing", format!(" in {folder}{slurm}: {UNSHARED}")),

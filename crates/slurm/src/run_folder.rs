@@ -243,12 +243,11 @@ impl Run {
         atomic_write::save(&self.note_file(task), json(note)?)
     }
 
-    /// The file of what a task printed, and the last line of it; none where its node made no such file.
-    pub fn printed(&self, task: usize) -> Option<(PathBuf, String)> {
+    /// The last line that a task printed; none where its node made no file for it.
+    pub fn printed(&self, task: usize) -> Option<String> {
         let files = fs::read_dir(self.folder.join(OUTPUT)).ok()?.flatten();
         let file = files.map(|entry| entry.path()).find(|file| task_of(file) == Some(task))?;
-        let line = last_line(&file).unwrap_or_default();
-        Some((file, line))
+        Some(last_line(&file).unwrap_or_default())
     }
 
     /// Whether nothing more can be written into the folder.

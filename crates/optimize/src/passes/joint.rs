@@ -30,8 +30,8 @@ struct Choice {
 }
 
 /// Both together, where both were found: what PyTorch can be given, and for other programs the better of two ways by replay. One keeps
-/// all groups of operations, and makes the best buckets for when gradients are ready then; the other is the optimum by the published
-/// rules, which parts groups that keep gradients waiting for longer than they save. Nothing that is no faster than one of both.
+/// all groups of operations, and makes the best buckets for when gradients are ready then; the other is the optimum by the rules of
+/// [`fusion::jointly`], which parts groups that keep gradients waiting for longer than they save. Nothing that is no faster than one of both.
 ///
 /// # Errors
 /// Steps that contradict themselves.
@@ -77,7 +77,7 @@ fn when_fused(start: &Start, fused: &[FusedOperations]) -> Result<(Vec<Gradient>
     fusion::of_step(&step, &start.communication, &simulate(&step.graph))
 }
 
-/// The optimum of both by the published rules, on the rank whose work ends last.
+/// The optimum of both by the rules of [`fusion::jointly`], on the rank whose work ends last.
 fn by_rules(start: &Start, fused: &[FusedOperations]) -> Result<Choice> {
     let (gradients, link) = fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule)?;
     let spans: Vec<Option<Span>> = fused.iter().map(|one| span(start, one)).collect();

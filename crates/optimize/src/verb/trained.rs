@@ -74,7 +74,7 @@ impl TrainedFiles {
         Ok(TrainedFiles { model: model.to_owned(), page, overwrite })
     }
 
-    /// Writes both, unless Ctrl-C was pressed; their names for the summary.
+    /// Writes both, and returns their names for the summary.
     ///
     /// # Errors
     /// A file of others in the place of the model, unless it may be replaced; a failed write.
