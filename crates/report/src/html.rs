@@ -1,6 +1,7 @@
-//! A page as one self-contained HTML file: style and drawings inline, nothing fetched, nothing scripted. Text is escaped by the templates.
+//! A page as one self-contained HTML file: style and drawings inline, nothing fetched. Text is escaped by the templates.
+//! All is there without scripts; one lets people zoom into timelines.
 
-use super::chart::{COLUMN, Chart};
+use super::chart::{COLUMN, Chart, Plot};
 use super::page::{Block, Chapter, Fact, Page, Tone};
 use super::printable::is_obeyed;
 use super::table::{Align, Column, Table};
@@ -9,6 +10,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use perf4sight_base::overwrite::PROGRAM;
 
 const STYLE: &str = include_str!("page.css");
+const TIMELINES: &str = include_str!("chart/timeline.js");
 
 impl Page {
     /// The whole file. Equal pages give equal bytes.
@@ -33,10 +35,18 @@ impl Page {
                     }
                     "\n"
                     main { @for (id, chapter) in self.numbered() { (chapter_html(&id, chapter)) "\n" } }
+                    @if self.has_timeline() {
+                        script { "\n" (PreEscaped(TIMELINES)) }
+                    }
                 }
             }
             "\n"
         })
+    }
+
+    fn has_timeline(&self) -> bool {
+        let mut blocks = self.chapters.iter().flat_map(|chapter| &chapter.blocks);
+        blocks.any(|block| matches!(block, Block::Chart(Chart { plot: Plot::Timeline(_), .. })))
     }
 
     fn numbered(&self) -> impl Iterator<Item = (String, &Chapter)> {
@@ -155,6 +165,10 @@ fn chart_html(chart: &Chart) -> Markup {
                 }
             }
             figcaption { (chart.caption) }
+            @if let Some(spans) = plot.spans_json() {
+                // Nothing in a name may end the element.
+                script.spans type="application/json" { (PreEscaped(spans.replace('<', "\\u003c"))) }
+            }
         }
         "\n"
     }

@@ -1,11 +1,13 @@
-//! The HTML page: one file that fetches and runs nothing, read on phones and with the keyboard, whatever texts it is given.
+//! The HTML page: one file that fetches nothing and needs no script, read on phones and with the keyboard, whatever texts it is given.
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
 #[path = "../examples/charts.rs"]
 mod gallery;
 
-use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Column, Fact, Page, Plot, Series, Table, Theme, Tone};
+use perf4sight_report::{
+    Axis, Bars, Block, Chart, Colour, Column, Fact, Page, Plot, Series, Span, Table, Theme, Timeline, Tone,
+};
 use std::path::Path;
 use std::process::Command;
 
@@ -37,13 +39,28 @@ fn plain(word: &str) -> String {
 }
 
 #[test]
-fn a_page_is_one_file_that_fetches_and_runs_nothing() {
+fn a_page_is_one_file_that_fetches_nothing() {
     let html = page(plain).to_html();
-    assert!(!html.contains("<script") && !html.contains("<b>"), "text must be escaped");
+    assert!(!html.contains("<b>"), "text must be escaped");
     for reference in ["src=", "url(", "@import", "<link", "http:", "https:"] {
         assert!(!html.contains(reference), "{reference} would be fetched");
     }
     assert_eq!(html, page(plain).to_html(), "equal pages, equal bytes");
+}
+
+#[test]
+fn only_a_page_with_a_timeline_has_a_script() {
+    let charts = || gallery::charts().into_iter().map(|(_, chart)| chart);
+    let scripts = |charts: Vec<Chart>| {
+        let mut page = Page::new("title", "subtitle");
+        page.chapter("Charts", charts.into_iter().map(Block::Chart));
+        page.to_html().matches("<script").count()
+    };
+    let is_timeline = |chart: &Chart| matches!(chart.plot, Plot::Timeline(_));
+    let (timelines, others): (Vec<_>, Vec<_>) = charts().partition(is_timeline);
+    assert_eq!(scripts(others), 0);
+    // The data of each, and the program once.
+    assert_eq!(scripts(timelines.clone()), timelines.len() + 1);
 }
 
 #[test]
@@ -66,7 +83,8 @@ fn every_tag_is_closed_and_every_drawing_described() {
 fn no_text_becomes_markup() {
     let evil = |word: &str| format!("{word}</script></title></style><b>\" onload=\"alert(1)\" ' & \u{202e}\u{1b}[2J");
     let html = page(evil).to_html();
-    for markup in ["</script", "<b>", "\" onload=\"", "\u{202e}", "\u{1b}"] {
+    assert_eq!(html.matches("</script").count(), html.matches("<script").count());
+    for markup in ["<b>", "\" onload=\"", "\u{202e}", "\u{1b}"] {
         assert!(!html.contains(markup), "{markup:?} came through");
     }
     assert_eq!(html.matches("</title></svg>").count(), 0);
@@ -166,6 +184,32 @@ fn a_browser_shows_the_page() {
     let dom = browse(&file, folder.path(), "--dump-dom");
     assert!(dom.contains("<title>title</title>"), "{dom}");
     assert_eq!(dom.matches("<figure").count(), gallery::charts().len());
+}
+
+#[test]
+#[ignore = "needs chromium; run with: cargo test -p perf4sight-report browser -- --ignored"]
+fn a_browser_finds_and_shows_a_span_of_a_timeline() {
+    let span = |start: f64, end: f64, name: &str| Span { track: 0, start, end, name: name.to_owned() };
+    let spans = [span(0.0, 60.0, "forward"), span(60.0, 60.5, "</script> step"), span(70.0, 70.25, "Step")];
+    let timeline = Timeline {
+        time: Axis::linear("time (ms)"),
+        tracks: vec!["thread".to_owned()],
+        series: vec![Series::new("operation", spans)],
+    };
+    let mut page = Page::new("title", "subtitle");
+    page.chapter("Charts", [Block::Chart(Chart::new("One step", "How to read it.", Plot::Timeline(timeline)))]);
+    // What a user does: types, and presses Enter twice.
+    let user = "<script>const box = document.querySelector('.live'), search = box.querySelector('input');\
+        search.value = 'STEP'; search.oninput(); const first = box.querySelector('output').textContent;\
+        search.onkeydown({ key: 'Enter' }); search.onkeydown({ key: 'Enter' });\
+        document.title = first + '|' + box.querySelector('output').textContent;</script>";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    std::fs::write(&file, page.to_html().replace("</body>", &format!("{user}</body>"))).unwrap();
+    let dom = browse(&file, folder.path(), "--dump-dom");
+    // 60 to 60.5 and 70 to 70.25 ms.
+    let told = "2 found, together 0.75|2 of 2: Step (operation): 0.25 from 70 to 70.25";
+    assert!(dom.contains(&format!("<title>{told}</title>")), "{dom}");
 }
 
 fn browse(file: &Path, profile: &Path, what: &str) -> String {

@@ -14,8 +14,6 @@ use perf4sight_traces::shortened::briefest;
 
 /// Ranks that are drawn, those that the others wait for longest first if there are more.
 const DRAWN: usize = 32;
-/// A span shorter than the step divided by this number has no name, because it is too small to point at.
-const NAMED: f64 = 500.0;
 
 /// The whole page.
 pub(super) fn of(shown: &Shown) -> Page {
@@ -159,7 +157,7 @@ fn series(state: &State) -> &'static str {
 
 fn timeline(analysis: &Analysis) -> Chart {
     let (ranks, step) = (drawn(analysis), analysis.typical());
-    let (begin, end) = crate::timeline::window(analysis, step);
+    let (begin, _) = crate::timeline::window(analysis, step);
     let all: Vec<(usize, Span)> = ranks
         .iter()
         .enumerate()
@@ -167,8 +165,7 @@ fn timeline(analysis: &Analysis) -> Chart {
         .collect();
     let place = |(track, span): &(usize, Span)| {
         let [start, stop] = [span.time.0, span.time.1].map(|at| (at - begin) as f64 / 1e6);
-        let seen = (stop - start) * NAMED >= (end - begin) as f64 / 1e6;
-        report::Span { track: *track, start, end: stop, name: if seen { label(&span.state) } else { String::new() } }
+        report::Span { track: *track, start, end: stop, name: label(&span.state) }
     };
     let series = SERIES.map(|(name, colour)| {
         let own = all.iter().filter(|(_, span)| series(&span.state) == name).map(place);
@@ -180,7 +177,7 @@ fn timeline(analysis: &Analysis) -> Chart {
         series: series.into_iter().filter(|series: &Series<report::Span>| !series.data.is_empty()).collect(),
     };
     let caption = format!(
-        "{}, a step of median length, on one clock. Where a rank computes and exchanges data at the same time, its computation is drawn on CPUs, the exchange on GPUs unless a kernel runs. timeline.json.gz holds all its events.",
+        "{}, a step of median length, on one clock. Where a rank computes and exchanges data at the same time, its computation is drawn on CPUs, the exchange on GPUs unless a kernel runs. timeline.json.gz holds all its events, for Perfetto (ui.perfetto.dev, Open trace file).",
         analysis.job.steps[step].name
     );
     Chart::new("One step on all ranks", caption, Plot::Timeline(plot))

@@ -181,6 +181,11 @@ pub(crate) trait Draw {
 
     /// The signs in the plot and their meanings.
     fn legend(&self) -> Vec<Entry>;
+
+    /// What a page's script needs to draw a part of it, where one can zoom into it.
+    fn spans_json(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A sign of a legend and its meaning.

@@ -1,11 +1,13 @@
 //! A timeline of spans on several tracks: threads, streams, machines.
 //!
-//! Thousands of spans need no more elements than pixels.
+//! Thousands of spans need no more elements than pixels. On a page, timeline.js draws what is zoomed into.
 
 use super::{ACROSS, Axis, Draw, Entry, Series, filled_legend};
 use crate::drawing::{Area, Axes, Drawing, Extent, Mark, Shape};
 use crate::table::significant;
 use perf4sight_base::units::grouped;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Spans of time on tracks, one below the other.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +40,9 @@ const GAP: f64 = 10.0;
 const LEVELS: usize = 12;
 /// Spans narrower than this many pixels are merged.
 const NARROW: f64 = 2.0;
+
+/// Spans that a page's script gets: more would make pages of megabytes, and drawing slow.
+const MOST: usize = 50_000;
 
 type Placed<'a> = (usize, &'a Span);
 
@@ -75,9 +80,49 @@ impl Draw for Timeline {
     fn legend(&self) -> Vec<Entry> {
         filled_legend(&self.series)
     }
+
+    fn spans_json(&self) -> Option<String> {
+        Some(self.to_json().to_string())
+    }
 }
 
 impl Timeline {
+    /// What timeline.js reads. Each span: track, level, series, start, end, index of its name. Of too many the longest.
+    fn to_json(&self) -> serde_json::Value {
+        let tracks: Vec<_> = (0..self.tracks.len()).map(|track| self.levels(track, &mut 0)).collect();
+        let mut all: Vec<(usize, usize, Placed)> = Vec::new();
+        for (track, levels) in tracks.iter().enumerate() {
+            for (level, placed) in levels.iter().enumerate() {
+                all.extend(placed.iter().map(|span| (track, level, *span)));
+            }
+        }
+        let left_out = all.len().saturating_sub(MOST);
+        if left_out > 0 {
+            let length = |(_, _, (_, span)): &(usize, usize, Placed)| span.end - span.start;
+            all.sort_by(|a, b| length(b).total_cmp(&length(a)));
+            all.truncate(MOST);
+        }
+        let names: BTreeSet<&str> = all.iter().map(|(_, _, (_, span))| span.name.as_str()).collect();
+        let places: BTreeMap<&str, usize> = names.iter().zip(0..).map(|(name, place)| (*name, place)).collect();
+        let row = |(track, level, (series, span)): &(usize, usize, Placed<'_>)| {
+            json!([track, level, series, span.start, span.end, places[span.name.as_str()]])
+        };
+        let time = Extent::within(&self.time, self.spans().flat_map(|(_, span)| [span.start, span.end]));
+        let named = self.tracks.iter().zip(&tracks);
+        let named = named.map(|(name, levels)| json!({ "name": name, "levels": levels.len() }));
+        let coloured = self.series.iter().enumerate();
+        let coloured = coloured.map(|(i, one)| json!({ "name": one.name, "colour": one.ink(i).css(None) }));
+        json!({
+            "label": self.time.label,
+            "extent": [time.low, time.high],
+            "tracks": named.collect::<Vec<_>>(),
+            "series": coloured.collect::<Vec<_>>(),
+            "names": names,
+            "spans": all.iter().map(row).collect::<Vec<_>>(),
+            "leftOut": left_out,
+        })
+    }
+
     fn spans(&self) -> impl Iterator<Item = Placed<'_>> {
         let all = self.series.iter().enumerate();
         let all = all.flat_map(|(category, series)| series.data.iter().map(move |span| (category, span)));

@@ -4,17 +4,21 @@ use super::accelerators::name_of_stream;
 use super::colours::{GPU, of_category, of_work};
 use super::{Typical, milliseconds};
 use crate::{Lane, LaneContent, LaneKind, LaneSpan, Operation, TimeCategory, Work, lanes};
-use perf4sight_report::{Axis, Chart, Colour, Plot, Series, Span, Texture, Timeline};
+use perf4sight_report::{Axis, Block, Chart, Colour, Plot, Series, Span, Texture, Timeline};
 use perf4sight_traces::TrackId;
 use perf4sight_traces::shortened::{briefest, cut};
 
 /// The number of threads and streams that are drawn, the busiest first.
 const THREADS: usize = 6;
 const STREAMS: usize = 8;
-/// A span shorter than the iteration divided by this number has no name, because it is too small to point at.
-const NAMED: i64 = 500;
 
-pub(super) fn chart(typical: &Typical) -> Chart {
+pub(super) fn blocks(typical: &Typical) -> [Block; 2] {
+    let file = typical.ranked.trace.file.display();
+    let all = format!("All single events: open {file} in Perfetto (ui.perfetto.dev, Open trace file).");
+    [Block::Chart(chart(typical)), Block::Text(all)]
+}
+
+fn chart(typical: &Typical) -> Chart {
     let (trace, iteration) = (&typical.ranked.trace, typical.iteration);
     let mut all = lanes(trace, typical.rank, iteration);
     leave_copies(typical, &mut all);
@@ -88,7 +92,6 @@ fn placed(typical: &Typical, track: usize, span: &LaneSpan) -> Span {
     let window = typical.iteration.window;
     let at = |moment: i64| milliseconds((moment - window.0) as f64);
     let names = &typical.ranked.trace.names;
-    let seen = (span.time.1 - span.time.0).saturating_mul(NAMED) >= window.1 - window.0;
     let name = match span.what {
         LaneContent::Operation(operation) => cut(operation.label(names), 60),
         LaneContent::TimeCategory(_) | LaneContent::Work(_) => {
@@ -96,7 +99,6 @@ fn placed(typical: &Typical, track: usize, span: &LaneSpan) -> Span {
         }
         LaneContent::Busy => String::new(),
     };
-    let name = if seen { name } else { String::new() };
     Span { track, start: at(span.time.0), end: at(span.time.1), name }
 }
 

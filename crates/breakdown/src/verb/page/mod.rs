@@ -35,7 +35,7 @@ pub(super) fn of(shown: &Shown) -> Page {
     if run.has_accelerators() {
         page.chapter("Accelerators", accelerators::blocks(run));
     }
-    page.chapter("One iteration", [iteration::chart(&typical)].map(Block::Chart));
+    page.chapter("One iteration", iteration::blocks(&typical));
     page.chapter("What takes longest", longest_calls::blocks(run, &typical));
     page.chapter("Who calls what", flame_graph::blocks(&typical));
     page.chapter("Iterations over time", over_iterations::blocks(run, &typical));
