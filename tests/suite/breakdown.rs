@@ -573,6 +573,20 @@ fn a_kernel_that_outlasts_the_next_on_its_stream_does_not_dominate() {
         .says("\"gemm\"");
 }
 
+/// By hand: of 1 ms an MTIA copies 700 us and computes 100 us; Kineto writes both with one category.
+#[test]
+fn copies_of_an_mtia_are_no_kernels() {
+    let event = |category: &str, thread: u32, name: &str, start: i64, duration: i64| json!({ "ph": "X", "cat": category, "name": name, "pid": 9, "tid": thread, "ts": start, "dur": duration });
+    let events = json!({ "traceEvents": [
+        event("user_annotation", 9, "ProfilerStep#0", 0, 1000),
+        event("python_function", 9, "train.py(1): step", 0, 1000),
+        event("mtia_ccp_events", 7, "dma_request", 100, 700),
+        event("mtia_ccp_events", 7, "matmul", 800, 100),
+    ] });
+    let scene = Scene::new().file("trace.json", events.to_string());
+    broken_down(&scene, "trace.json").succeeds().prints("copies, with 70.0 % of").prints("the GPU is busy for 80.0 % of it");
+}
+
 /// As JAX writes them: no event says what it is, and processes are called as devices.
 #[test]
 fn a_trace_of_jax_is_refused_for_what_it_is() {

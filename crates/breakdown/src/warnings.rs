@@ -13,6 +13,8 @@ use perf4sight_record::WarmUp;
 use perf4sight_traces::intervals::{Interval, clipped};
 use perf4sight_traces::{Event, Ranked, Trace};
 
+/// Names of doubted kernels and copies in a warning.
+const DOUBTED: usize = 4;
 /// A day in nanoseconds. A profiler keeps all events in memory and writes gigabytes for minutes, so no recording takes
 /// that long.
 const DAY: i64 = 86_400_000_000_000;
@@ -69,10 +71,20 @@ impl Evidence<'_> {
         let doubted = &self.device.doubted;
         let longest = doubted.iter().max_by_key(|one| one.duration)?;
         let milliseconds = |nanoseconds: i64| Milliseconds(nanoseconds as f64 / 1e6);
+        let mut names: Vec<&str> = doubted.iter().map(|one| self.trace.names.get(one.name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(DOUBTED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more names") };
+        let shown: Vec<String> = names.iter().take(DOUBTED).map(|name| format!("{:?}", label(name))).collect();
+        let count = match doubted.len() {
+            1 => "1 kernel or copy".to_owned(),
+            count => format!("{count} kernels or copies"),
+        };
         Some(format!(
-            "{} of a GPU end long after the next one on their stream began, which cannot be; they count up to there: the longest, {:?}, is \
-             recorded with {}, and the next one began after {}",
-            counted(doubted.len() as u64, "kernel or copy"),
+            "{count} of a GPU with a time that cannot be, for it goes on long after the next one on the stream began ({}{more}): they count up \
+             to there. The longest, {:?}, is recorded with {}, and the next one began after {}",
+            shown.join(", "),
             label(self.trace.names.get(longest.name)),
             milliseconds(longest.duration),
             milliseconds(longest.next)

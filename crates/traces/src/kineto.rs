@@ -298,10 +298,20 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
         external: u32::try_from(whole(event.args.external.or(event.args.external_of_old))).unwrap_or(0),
         collective,
         track,
-        category: event.cat.as_deref().map_or_else(|| without_category(event), Category::of),
+        category: category(event),
         phase,
     });
     Ok(())
+}
+
+fn category(event: &RawEvent) -> Category {
+    let name = event.name.as_deref().unwrap_or_default();
+    match event.cat.as_deref() {
+        None => without_category(event),
+        // Kineto has one category for all that an MTIA does (`MTIA_CCP_EVENTS`), its copies included.
+        Some(cat) if cat.starts_with(b"mtia_ccp") && name.to_ascii_lowercase().starts_with(b"dma") => Category::Copy,
+        Some(cat) => Category::of(cat),
+    }
 }
 
 /// The category of an event without one. PyTorch built without Kineto, such as Debian's, distinguishes host and

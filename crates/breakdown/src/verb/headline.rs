@@ -2,6 +2,7 @@
 
 use super::run::Run;
 use super::tables::{Whose, range};
+use crate::categories::sets::Sets;
 use crate::{Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::shortened::cut;
@@ -210,8 +211,18 @@ fn whole(run: &Run, means: &Means<'_>, total: f64) -> String {
 /// possible gain if Python runs while the GPU is busy. It is the ratio of the means, so that it matches the times shown
 /// next to it; the mean of the iterations' own ratios would not.
 pub(super) fn theoretical_speedup(whose: Whose) -> Option<f64> {
-    let mean = |metric: Metric| Some(whose.summary(|iteration| metric.of(&iteration.sets))?.mean);
-    whose.summary(|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64))?;
+    speedup_of(whose, |_, iteration| Some(&iteration.sets))
+}
+
+/// The same without what recording takes, where that is known by category.
+fn corrected_speedup(whose: Whose) -> Option<f64> {
+    let corrected = speedup_of(whose, |rank, iteration| rank.corrected(iteration)?.sets())?;
+    whose.correction_holds().then_some(corrected)
+}
+
+fn speedup_of(whose: Whose, sets: for<'a> fn(&'a RankBreakdown, &'a Iteration) -> Option<&'a Sets>) -> Option<f64> {
+    let mean = |metric: Metric| Some(whose.summary_of(|rank, one| metric.of(sets(rank, one)?))?.mean);
+    whose.summary_of(|rank, one| Some(sets(rank, one)?.category(TimeCategory::Python)? as f64))?;
     let calls = mean(Metric::CppAndGPUTimeSec).filter(|calls| *calls > 0.0)?;
     Some(mean(Metric::TotalTimeSec)? / calls)
 }
@@ -220,7 +231,11 @@ fn speedup(means: &Means<'_>) -> String {
     let python = means.of(|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64));
     match (theoretical_speedup(means.0), python) {
         (Some(speedup), _) => {
-            format!("if everything outside C++ and CUDA were free: {speedup:.2} times as fast (TheoreticalSpeedup)")
+            let without = corrected_speedup(means.0);
+            let without = without.map_or(String::new(), |one| format!("; {one:.2} times without what recording takes"));
+            format!(
+                "if everything outside C++ and CUDA were free: {speedup:.2} times as fast (TheoreticalSpeedup{without})"
+            )
         }
         (None, Some(_)) => {
             "nothing of it is in calls into C++ and CUDA, so that there is no TheoreticalSpeedup".to_owned()
