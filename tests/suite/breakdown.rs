@@ -584,7 +584,10 @@ fn copies_of_an_mtia_are_no_kernels() {
         event("mtia_ccp_events", 7, "matmul", 800, 100),
     ] });
     let scene = Scene::new().file("trace.json", events.to_string());
-    broken_down(&scene, "trace.json").succeeds().prints("copies, with 70.0 % of").prints("the GPU is busy for 80.0 % of it");
+    broken_down(&scene, "trace.json")
+        .succeeds()
+        .prints("copies, with 70.0 % of")
+        .prints("the GPU is busy for 80.0 % of it");
 }
 
 /// As JAX writes them: no event says what it is, and processes are called as devices.

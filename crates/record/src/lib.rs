@@ -20,7 +20,7 @@ mod watcher;
 
 pub use long_iterations::LongIterations;
 pub use overhead::{Clock, DOUBTFUL, Overhead, WithoutRecording, both};
-pub use recording::{Recording, Times};
+pub use recording::{Recording, Rivals, Times};
 pub use warm_up::WarmUp;
 
 use crate::python::Python;

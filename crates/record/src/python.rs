@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The files of the recorder. Modules in `last` are found only if no such module is installed: the package perf4sight
 /// contains its `Profiler`, too.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 16] = [
     ("sitecustomize.py", include_str!("../recorder/sitecustomize.py")),
     ("last/perf4sight.py", include_str!("../recorder/perf4sight.py")),
     ("perf4sight_recorder/__init__.py", include_str!("../recorder/perf4sight_recorder/__init__.py")),
@@ -22,6 +22,7 @@ const FILES: [(&str, &str); 15] = [
     ("perf4sight_recorder/ranges.py", include_str!("../recorder/perf4sight_recorder/ranges.py")),
     ("perf4sight_recorder/recorder.py", include_str!("../recorder/perf4sight_recorder/recorder.py")),
     ("perf4sight_recorder/recording.py", include_str!("../recorder/perf4sight_recorder/recording.py")),
+    ("perf4sight_recorder/rivals.py", include_str!("../recorder/perf4sight_recorder/rivals.py")),
     ("perf4sight_recorder/trace.py", include_str!("../recorder/perf4sight_recorder/trace.py")),
 ];
 

@@ -63,10 +63,25 @@ pub struct Recording {
     /// recordings lack it.
     #[serde(default)]
     pub delayed: Option<Times>,
+    /// Who else had the processors; older recordings lack it.
+    #[serde(default)]
+    pub rivals: Rivals,
     /// The number of memory pages newly allocated by the system (page faults) per iteration; the first recordings lack
     /// it.
     #[serde(default)]
     pub faults: Option<Times>,
+}
+
+/// Who else had the processors from the first counted iteration until the last period ended, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub struct Rivals {
+    /// The time of the clock.
+    pub wall: Option<u64>,
+    /// Processor time of child processes, such as a loader's.
+    pub children: Option<u64>,
+    /// How long a limit on CPUs stopped the process and those in its group.
+    pub throttled: Option<u64>,
 }
 
 fn one() -> u32 {

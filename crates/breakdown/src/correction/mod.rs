@@ -71,6 +71,7 @@ impl Correction {
         self.drift = Drift::of(&recording.wall);
         self.processor = of_iterations(rank, recording.processor.as_ref());
         self.delayed = of_iterations(rank, recording.delayed.as_ref());
+        self.rivals = recording.rivals;
         self.processor_drift = recording.processor.as_ref().filter(|_| !self.processor.is_empty()).and_then(Drift::of);
         self.slows_python = recording.slows_python();
         self.warnings.extend(overhead.doubts.iter().cloned());

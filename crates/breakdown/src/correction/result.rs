@@ -4,7 +4,7 @@ use crate::categories::sets::Sets;
 use crate::operations::Operation;
 use perf4sight_base::stats::mean;
 use perf4sight_base::summary::Summary;
-use perf4sight_record::{Overhead, Times};
+use perf4sight_record::{Overhead, Rivals, Times};
 use std::collections::BTreeMap;
 
 /// The contents of the file next to a trace; empty if there is none.
@@ -17,6 +17,8 @@ pub struct Correction {
     /// Nanoseconds of each iteration in which the main thread was ready to run but had no processor; empty if not
     /// measured.
     pub delayed: Vec<u64>,
+    /// Who else had the processors during the recording.
+    pub rivals: Rivals,
     pub overhead: Option<Overhead>,
     /// The change of the machine's speed during the recording.
     pub drift: Option<Drift>,

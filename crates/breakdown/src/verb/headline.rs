@@ -5,6 +5,7 @@ use super::tables::{Whose, range};
 use crate::categories::sets::Sets;
 use crate::{Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_record::Rivals;
 use perf4sight_traces::shortened::cut;
 use std::collections::BTreeMap;
 
@@ -86,16 +87,15 @@ struct Means<'a>(Whose<'a>);
 
 impl Means<'_> {
     /// The likely cause of time without a processor, from the kernel's count of the time ready to run, if recorded.
-    fn blamed(&self) -> &'static str {
+    fn blamed(&self) -> String {
         let delayed = |rank: &RankBreakdown, one: &Iteration| Some(*rank.correction.delayed.get(one.number)? as f64);
         let delayed = self.0.summary_of(delayed).zip(self.not_running());
         match delayed.map(|(delayed, not_running)| delayed.mean > MOST * not_running) {
-            Some(true) => {
-                " (ready to run, but others had the processor: other programs, its own loader processes, or a limit on CPUs)"
-            }
-            Some(false) => " (it waited in a call that is not known to wait, as for a disk)",
+            Some(true) => format!(" (ready to run, but others had the processor: {})", rivals(self.0.rivals())),
+            Some(false) => " (it waited in a call that is not known to wait, as for a disk)".to_owned(),
             None => {
                 " (other programs, its own loader processes or a limit on CPUs had the processor, or it waited in a call that is not known to)"
+                    .to_owned()
             }
         }
     }
@@ -107,6 +107,24 @@ impl Means<'_> {
 
     fn of(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<f64> {
         self.0.summary(number).map(|summary| summary.mean)
+    }
+}
+
+/// Who had the processors, as far as it was seen.
+fn rivals(seen: Rivals) -> String {
+    let share = |time: Option<u64>| Some(time? as f64 / seen.wall.filter(|wall| *wall > 0)? as f64);
+    let (children, throttled) = (share(seen.children), share(seen.throttled));
+    let limit = throttled.filter(|share| *share > NOT_RUNNING);
+    let limit = limit.map(|_| "a limit on CPUs of its container or group stopped it".to_owned());
+    let busy = children.filter(|cpus| *cpus > NOT_RUNNING);
+    let busy = busy.map(|cpus| format!("its own child processes, as of a loader, kept {cpus:.1} CPUs busy"));
+    let seen: Vec<String> = [limit, busy].into_iter().flatten().collect();
+    match (seen.is_empty(), children, throttled) {
+        (false, ..) => seen.join(", and "),
+        (true, None, None) => "other programs, its own loader processes, or a limit on CPUs".to_owned(),
+        (true, Some(_), None) => "other programs, or a limit on CPUs".to_owned(),
+        (true, None, Some(_)) => "other programs, or its own loader processes".to_owned(),
+        (true, Some(_), Some(_)) => "other programs".to_owned(),
     }
 }
 
@@ -171,7 +189,7 @@ fn seldom(run: &Run) -> String {
 }
 
 /// The largest part, or the two largest if they are almost equal.
-fn dominating(mut parts: Vec<Part>, whole: &str, blamed: &str) -> String {
+fn dominating(mut parts: Vec<Part>, whole: &str, blamed: String) -> String {
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let percent = |share: f64| Percent(100.0 * share);
     let alike = matches!(parts.as_slice(), [(_, one), (_, two), ..] if one - two < ALIKE);
@@ -186,8 +204,10 @@ fn dominating(mut parts: Vec<Part>, whole: &str, blamed: &str) -> String {
     let python = parts.iter().any(|(name, _)| *name == TimeCategory::Python.name());
     let doubt = match parts.first() {
         Some((first, _)) if first.starts_with("not running") => blamed,
-        _ if python => " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)",
-        _ => "",
+        _ if python => {
+            " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)".to_owned()
+        }
+        _ => String::new(),
     };
     format!("{shares} of {whole}{doubt}")
 }
@@ -252,6 +272,25 @@ mod tests {
         let parts = parts.iter().map(|(category, share)| (category.name(), *share)).collect();
         let percent = |part: Part| (part.0, (100.0 * part.1).round() as i64);
         without_processor(parts, Some(not_running)).into_iter().map(percent).collect()
+    }
+
+    /// By hand: in 10 s, child processes worked for 19 s, and a limit stopped the process for 4 s.
+    #[test]
+    fn who_had_the_processor_is_told_as_far_as_it_was_seen() {
+        let second = 1_000_000_000;
+        let told = |children: Option<u64>, throttled: Option<u64>| {
+            let times = |seconds: u64| seconds * second;
+            rivals(Rivals { wall: Some(10 * second), children: children.map(times), throttled: throttled.map(times) })
+        };
+        let (children, limit) = (
+            "its own child processes, as of a loader, kept 1.9 CPUs busy",
+            "a limit on CPUs of its container or group stopped it",
+        );
+        assert_eq!(told(Some(19), Some(0)), children);
+        assert_eq!(told(Some(19), Some(4)), format!("{limit}, and {children}"));
+        assert_eq!(told(Some(0), Some(0)), "other programs");
+        assert_eq!(told(Some(0), None), "other programs, or a limit on CPUs");
+        assert_eq!(rivals(Rivals::default()), "other programs, its own loader processes, or a limit on CPUs");
     }
 
     /// Calculated by hand: of 60 % without a processor, none of it known waiting, Python and C++ lose in proportion to

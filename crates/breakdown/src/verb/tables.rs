@@ -5,6 +5,7 @@ use super::{Shown, differences, headline};
 use crate::{Breakdown, Idle, Iteration, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_record::Rivals;
 use perf4sight_record::WithoutRecording;
 use perf4sight_report::{Cell, Column, Rows, Table};
 use std::cmp::Reverse;
@@ -63,6 +64,17 @@ impl<'a> Whose<'a> {
         match self {
             Whose::All(all) => all.correction_holds(),
             Whose::Rank(rank) => rank.correction_holds(),
+        }
+    }
+
+    /// Who else had the processors: of all ranks, what most of them shows.
+    pub fn rivals(self) -> Rivals {
+        match self {
+            Whose::All(all) => {
+                let ranks = all.ranks.iter().map(|rank| rank.correction.rivals);
+                ranks.max_by_key(|seen| (seen.throttled, seen.children)).unwrap_or_default()
+            }
+            Whose::Rank(rank) => rank.correction.rivals,
         }
     }
 

@@ -4,7 +4,7 @@ import resource
 import threading
 import time
 
-from perf4sight_recorder import trace
+from perf4sight_recorder import rivals, trace
 
 PLAIN, RECORDED = "plain", "recorded"
 """What is done with the iterations of a period."""
@@ -65,6 +65,8 @@ class Recording(object):
         self.began = None
         self.used_before = None
         self.delayed_before = 0
+        # What others had of the processors before the first iteration that counts, and at the end of the last period.
+        self.rivals_before = self.rivals_after = None
         self.over = False
         # Whether another thread waits for the profiler to stop.
         self.gives_way = False
@@ -92,6 +94,8 @@ class Recording(object):
             return
         if self.kind == RECORDED and not self.profiler.runs:
             self.start()
+        if self.rivals_before is None and not self.settling:
+            self.rivals_before = rivals.seen()
         self.delayed_before = delayed() or 0
         if self.profiler.runs and not self.settling:
             self.annotation = annotation(step_name(self.recorded()))
@@ -128,9 +132,14 @@ class Recording(object):
             self.left -= 1
         ended = not self.left
         if ended:
+            self.rivals_after = rivals.seen()
             self.stop()
             self.next_period()
         self.report(self, ended)
+
+    def rivals(self):
+        """What others had of the processors; nothing of a recording without a whole period."""
+        return rivals.between(self.rivals_before, self.rivals_after) if self.rivals_before and self.rivals_after else {}
 
     def leave(self):
         """Ends the range of an iteration."""
