@@ -517,6 +517,26 @@ fn the_optimizer_that_steps_least_often_marks_iterations() {
     assert_eq!(marked.lines().collect::<Vec<_>>(), cases.map(|(_, marked)| marked), "{output:?}");
 }
 
+/// A child that works for 0.3 s of processor time, while it runs (it says so, and waits) and after it ended.
+#[test]
+fn processor_time_of_child_processes_is_seen() {
+    let script = "import subprocess, sys\n\
+        from perf4sight_recorder import rivals\n\
+        child = 'import sys, time\\nwhile time.process_time() < 0.3: pass\\nprint(1, flush=True); sys.stdin.read()'\n\
+        before = rivals.seen()\n\
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n\
+        child = subprocess.Popen([sys.executable, '-c', child], **pipes)\n\
+        child.stdout.readline()\n\
+        print(rivals.between(before, rivals.seen())['children'])\n\
+        child.communicate()\n\
+        print(rivals.between(before, rivals.seen())['children'])\n";
+    let python = Command::new("python3").args(["-c", script]).env("PYTHONPATH", recorder_file("")).output();
+    let Ok(output) = python else { return eprintln!("skipped: this test needs a python3") };
+    let seen: Vec<u64> = text(&output).lines().map(|line| line.parse().unwrap()).collect();
+    // Linux counts ticks of 10 ms; starting and ending the interpreter takes some.
+    assert!(seen.len() == 2 && seen.iter().all(|time| (280_000_000..600_000_000).contains(time)), "{output:?}");
+}
+
 /// Recorded and plain iterations take turns, as many of one as of the other, so that each is in the middle of the others.
 #[test]
 fn periods_take_turns() {
