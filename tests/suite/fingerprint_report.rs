@@ -132,7 +132,7 @@ fn setting() -> BTreeMap<String, String> {
 /// The page of some parts, or the part of it that a reader sees first.
 fn html(parts: &[Part], config: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let written = Evidence { config, ..evidence(parts, "2026-01-01T00:00:00Z") }.write(folder.path()).unwrap();
+    let written = Evidence { config, ..evidence(parts, "2026-01-01T00:00:00Z") }.write(folder.path(), false).unwrap();
     fs::read_to_string(written.html).unwrap()
 }
 
@@ -157,7 +157,7 @@ fn json(file: &Path) -> Value {
 #[test]
 fn three_files_agree_with_the_evaluation() {
     let (parts, folder) = (parts(), tempfile::tempdir().unwrap());
-    let written = evidence(parts, "2026-01-01T00:00:00Z").write(&folder.path().join("new")).unwrap();
+    let written = evidence(parts, "2026-01-01T00:00:00Z").write(&folder.path().join("new"), false).unwrap();
     let report = json(&written.json);
     for (part, quantity) in parts.iter().zip(["latency", "memory"]) {
         let scores = part.evaluation().scores().unwrap();
@@ -185,7 +185,7 @@ fn three_files_agree_with_the_evaluation() {
 fn equal_runs_differ_only_in_provenance() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second] = ["2026-01-01T00:00:00Z", "2027-12-31T00:00:00Z"].map(|date| {
-        let written = evidence(&fresh_parts(), date).write(&folder.path().join(date)).unwrap();
+        let written = evidence(&fresh_parts(), date).write(&folder.path().join(date), false).unwrap();
         let mut report = json(&written.json);
         report.as_object_mut().unwrap().remove("provenance").unwrap();
         let html = fs::read_to_string(&written.html).unwrap().replace(date, "").replace(&date[..10], "");
@@ -200,7 +200,7 @@ fn a_profile_that_grew_by_estimates_shows_them() {
     let page = |name: &str, learned: Vec<Learned>| {
         let mut evidence = evidence(parts, "");
         evidence.profiles[0].runs[0].learned = learned;
-        let written = evidence.write(&folder.path().join(name)).unwrap();
+        let written = evidence.write(&folder.path().join(name), false).unwrap();
         fs::read_to_string(written.html).unwrap()
     };
     let at = |measured, seconds, stage, error| Learned { measured, seconds, stage, quantity: Quantity::Memory, error };
@@ -236,7 +236,7 @@ fn levels_fitted_on_do_not_flatter_the_summary() {
 #[test]
 fn the_page_answers_in_words_and_names_what_is_missing() {
     let (parts, folder) = (parts(), tempfile::tempdir().unwrap());
-    let written = evidence(parts, "2026-01-01T00:00:00Z").write(folder.path()).unwrap();
+    let written = evidence(parts, "2026-01-01T00:00:00Z").write(folder.path(), false).unwrap();
     let html = fs::read_to_string(written.html).unwrap();
     for words in [
         "Latency predictions are",
@@ -272,7 +272,7 @@ fn a_report_without_a_single_tested_row_says_so() {
     let evidence = evidence(&parts, "");
     assert!(evidence.json()["latency"].is_null());
     let folder = tempfile::tempdir().unwrap();
-    let html = fs::read_to_string(evidence.write(folder.path()).unwrap().html).unwrap();
+    let html = fs::read_to_string(evidence.write(folder.path(), false).unwrap().html).unwrap();
     assert!(html.contains("there was no row to test it on"));
 }
 
@@ -328,7 +328,7 @@ fn networks_left_out_are_answered_by_fits_that_never_saw_them() {
 fn coverage_is_counted_from_the_intervals_of_the_table() {
     let parts = parts();
     let (evidence, folder) = (evidence(parts, ""), tempfile::tempdir().unwrap());
-    let written = evidence.write(folder.path()).unwrap();
+    let written = evidence.write(folder.path(), false).unwrap();
     let mut inside: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut reader = csv::Reader::from_path(written.predictions).unwrap();
     for row in reader.deserialize::<BTreeMap<String, String>>() {

@@ -172,6 +172,21 @@ pub fn counted(count: u64, one: &str) -> String {
     }
 }
 
+/// The first `most` of several names, and how many more there are.
+///
+/// ```
+/// use perf4sight_base::units::listed;
+/// assert_eq!(listed(["a", "b", "c"], 2), "a, b and 1 more");
+/// assert_eq!(listed(["a", "b"], 2), "a, b");
+/// ```
+pub fn listed<T: ToString>(names: impl IntoIterator<Item = T>, most: usize) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
+    match names.len().checked_sub(most) {
+        Some(more @ 1..) => format!("{} and {more} more", names[..most].join(", ")),
+        _ => names.join(", "),
+    }
+}
+
 /// A count with thousands separators.
 ///
 /// ```

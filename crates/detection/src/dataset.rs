@@ -31,9 +31,7 @@ pub const MOST: u64 = 100_000;
 pub struct MakeDataset {
     /// The folder, which is not there yet or is empty.
     pub folder: PathBuf,
-    /// Images.
     pub count: u64,
-    /// Seed of the images.
     pub seed: u64,
 }
 

@@ -101,7 +101,6 @@ struct Tried {
     became: Became,
 }
 
-/// The machine that measured.
 struct Machine {
     circumstances: Circumstances,
     /// Processors that the training does not compute with, where known.

@@ -1,6 +1,8 @@
 //! Memory limits and out-of-memory kills from the kernel's control groups.
 
+use super::linux::number;
 use perf4sight_base::units::Bytes;
+use procfs::{FromRead, ProcessCGroups};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -55,42 +57,35 @@ pub fn kills(root: &Path) -> Vec<u64> {
 }
 
 fn of_process(root: &Path) -> Vec<(PathBuf, &'static Interface)> {
-    let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    groups(&membership, &root.join(GROUPS))
+    let membership = ProcessCGroups::from_file(root.join("proc/self/cgroup"));
+    membership.map_or(Vec::new(), |membership| groups(&membership, &root.join(GROUPS)))
 }
 
 impl Interface {
     fn allowance(&self, folder: &Path) -> Option<Allowance> {
         // Without a limit, v2 writes "max" and v1 a number near 2^63.
-        let limit = number(&folder.join(self.limit)).filter(|&limit| limit < 1 << 62)?;
-        let used = number(&folder.join(self.used)).unwrap_or(0);
+        let limit = number(&folder.join(self.limit)).filter(|&limit: &u64| limit < 1 << 62)?;
+        let used: u64 = number(&folder.join(self.used)).unwrap_or(0);
         let cache = counter(&folder.join("memory.stat"), self.cache).unwrap_or(0);
         Some(Allowance { limit: Bytes(limit), used: Bytes(used.saturating_sub(cache)) })
     }
 }
 
-/// The folders of the memory groups in `membership` (the text of /proc/self/cgroup) and of their ancestors: `0::/path`
-/// for v2, `4:memory:/path` for v1. Inside a container the path may be the host's; then the ancestors still include the
-/// mounted group.
-fn groups(membership: &str, root: &Path) -> Vec<(PathBuf, &'static Interface)> {
+/// The folders of the memory groups of a process and of their ancestors. Inside a container the path may be the host's;
+/// then the ancestors still include the mounted group.
+fn groups(membership: &ProcessCGroups, root: &Path) -> Vec<(PathBuf, &'static Interface)> {
     let mut found = Vec::new();
-    for line in membership.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let (mount, interface) = match controllers {
-            "" => (root.to_owned(), &V2),
-            _ if controllers.split(',').any(|controller| controller == "memory") => (root.join("memory"), &V1),
+    for group in &membership.0 {
+        let (mount, interface) = match group.hierarchy {
+            0 => (root.to_owned(), &V2),
+            _ if group.controllers.iter().any(|controller| controller == "memory") => (root.join("memory"), &V1),
             _ => continue,
         };
-        let own = mount.join(path.trim_start_matches('/'));
+        let own = mount.join(group.pathname.trim_start_matches('/'));
         let ancestors = own.ancestors().take_while(|folder| folder.starts_with(&mount)).map(Path::to_owned);
         found.extend(ancestors.map(|folder| (folder, interface)));
     }
     found
-}
-
-fn number(file: &Path) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// The number after `name` in a file of `name number` lines.
@@ -116,7 +111,8 @@ mod tests {
         fs::write(root.path().join("a/memory.stat"), "file 4000\ninactive_file 1024\nactive_file 64\n").unwrap();
         fs::write(root.path().join("memory/c/memory.limit_in_bytes"), "2097152\n").unwrap();
         fs::write(root.path().join("memory/memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
-        let groups = groups("5:cpu,memory:/c\n3:cpu:/x\n0::/a/b\n", root.path());
+        let membership = ProcessCGroups::from_read("5:cpu,memory:/c\n3:cpu:/x\n0::/a/b\n".as_bytes()).unwrap();
+        let groups = groups(&membership, root.path());
         let found: Vec<Allowance> = groups.iter().filter_map(|(folder, i)| i.allowance(folder)).collect();
         let allowance = |limit, used| Allowance { limit: Bytes(limit), used: Bytes(used) };
         assert_eq!(found, [allowance(2_097_152, 0), allowance(1_048_576, 3072)]);

@@ -25,7 +25,6 @@ pub struct Steps {
     pub backwards: usize,
     /// How many steps report a longer wait than the time since the previous line; their wait is unknown.
     pub long_waits: usize,
-    /// The step numbers of each rank.
     numbers: BTreeMap<u32, Numbers>,
     count: usize,
 }

@@ -24,7 +24,6 @@ pub struct Builder {
 /// An event to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span<'a> {
-    /// Its name.
     pub name: &'a str,
     /// What kind of event it is.
     pub category: Category,

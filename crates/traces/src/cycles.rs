@@ -3,6 +3,7 @@
 use crate::intervals::Interval;
 use crate::ranks::recording_of;
 use crate::trace::{Event, Trace, TrackId};
+use perf4sight_base::units::listed;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -65,15 +66,10 @@ impl Cycles {
 const NAMED: usize = 3;
 
 fn warning(cycles: &Cycles) -> String {
-    let files = cycles.parts.iter().take(NAMED).map(|(file, _)| file.display().to_string()).collect::<Vec<_>>();
-    let more = match cycles.parts.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let files = listed(cycles.parts.iter().map(|(file, _)| file.display()), NAMED);
     let processes = cycles.processes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     format!(
-        "{}{more} are taken for one trace that process {processes} wrote in parts, for their times do not overlap; if they are of several runs, whose processes may have the same number in containers, break them down one by one",
-        files.join(", ")
+        "{files} are taken for one trace that process {processes} wrote in parts, for their times do not overlap; if they are of several runs, whose processes may have the same number in containers, break them down one by one"
     )
 }
 

@@ -4,6 +4,7 @@ use crate::cycles::Cycles;
 use crate::trace::Trace;
 use crate::{kineto, sqlite};
 use perf4sight_base::error::{Error, Kind, Result};
+use perf4sight_base::units::listed;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -178,13 +179,8 @@ const NAMED: usize = 3;
 
 /// The warning that some files of a folder are no traces.
 fn without(passed_over: &[(&Path, Error)]) -> Option<String> {
-    let names: Vec<String> = passed_over.iter().take(NAMED).map(|(file, _)| file.display().to_string()).collect();
-    let more = match passed_over.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let names = names.join(", ");
-    (!names.is_empty()).then(|| format!("passed over, since they could not be read as traces: {names}{more}"))
+    let names = listed(passed_over.iter().map(|(file, _)| file.display()), NAMED);
+    (!names.is_empty()).then(|| format!("passed over, since they could not be read as traces: {names}"))
 }
 
 fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -52,7 +52,6 @@ fn reply(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
     Ok(measure(request, task, &network, &cuts, gpu))
 }
 
-/// The nodes after which a step is cut.
 fn cuts(network: &Network, task: &StepTask) -> Result<Vec<NodeId>> {
     let cuts: Vec<NodeId> =
         network.iter().filter(|(_, node)| task.cuts.contains(&node.name)).map(|(id, _)| id).collect();

@@ -14,7 +14,6 @@ pub(super) enum Clock {
     Gpu(Handle),
 }
 
-/// A moment on a clock, marked.
 #[derive(Debug)]
 pub(super) enum Mark {
     Processor(Instant),

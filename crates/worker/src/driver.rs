@@ -32,7 +32,6 @@ const REMEDIES: [(c_int, &str); 4] = [
     ),
 ];
 
-/// A driver that answers.
 pub(super) struct Driver {
     library: Library,
 }

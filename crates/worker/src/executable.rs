@@ -45,7 +45,6 @@ impl Executable {
         Ok(Executable { parts, segments, device })
     }
 
-    /// The trainable tensors.
     pub fn parameters(&self) -> impl Iterator<Item = &Tensor> {
         self.parts.weights.parameters()
     }

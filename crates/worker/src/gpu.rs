@@ -61,7 +61,6 @@ impl Handle {
         Ok(handle)
     }
 
-    /// Its number.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -42,7 +42,6 @@ impl Stopwatch {
         self.lap((self.ran - 1) % self.nodes)
     }
 
-    /// This node ran backward.
     pub fn backward(&mut self, node: usize) -> Result<(), TchError> {
         self.lap(self.nodes + node)
     }
@@ -52,7 +51,6 @@ impl Stopwatch {
         self.lap(2 * self.nodes)
     }
 
-    /// Gradients are zero.
     pub fn zero_grad(&mut self) -> Result<(), TchError> {
         self.lap(2 * self.nodes + 1)
     }

@@ -23,7 +23,6 @@ const ASK_PYTHON: &str =
 /// A CUDA half that fits the CPU half this program is linked with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Library {
-    /// The file to load.
     pub file: PathBuf,
     /// Its version, such as `2.11.0+cu130`.
     pub version: String,

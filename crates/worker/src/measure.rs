@@ -20,7 +20,6 @@ struct Instruments {
     memory: Box<dyn Memory>,
 }
 
-/// The requested readings that were measured.
 #[derive(Default)]
 struct Readings {
     latency: Option<LatencyReading>,

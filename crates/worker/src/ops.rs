@@ -17,7 +17,6 @@ pub(super) struct Call<'a> {
     pub node: &'a Node,
     pub weights: Option<&'a Weights>,
     pub inputs: Vec<Tensor>,
-    /// Samples of the batch.
     pub samples: i64,
     /// The format of weights and data.
     pub held: Number,

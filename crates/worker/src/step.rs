@@ -237,7 +237,6 @@ impl Training {
     }
 }
 
-/// So many samples of a batch.
 fn first(batch: &Tensor, samples: i64) -> Result<Tensor, TchError> {
     if batch.size()[0] == samples { Ok(batch.shallow_clone()) } else { batch.f_narrow(0, 0, samples) }
 }

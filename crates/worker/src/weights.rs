@@ -113,7 +113,6 @@ impl Maker {
         Ok(Weights { weight: self.zeros(0)?, bias: None, of_directions, running: None, learned: network.learned(node) })
     }
 
-    /// So many numbers, which are zeros.
     fn zeros(self, numbers: u64) -> Result<Tensor, TchError> {
         Tensor::f_zeros([numbers as i64], self.0)
     }

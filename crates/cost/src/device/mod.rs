@@ -90,6 +90,22 @@ pub struct Job {
     pub allowance: Allowance,
 }
 
+impl Job {
+    /// A first run that measures nothing yet, without limits of its own.
+    pub fn new(variant: &Variant, file: &Path, workload: Workload) -> Self {
+        Job {
+            variant: variant.clone(),
+            file: file.to_owned(),
+            workload,
+            latency: false,
+            memory: false,
+            layers: false,
+            round: 1,
+            allowance: Allowance::default(),
+        }
+    }
+}
+
 /// Limits on the duration of one run, where they are tighter than the device's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Allowance {

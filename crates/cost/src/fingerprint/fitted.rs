@@ -144,14 +144,6 @@ impl Fitted {
         Recipe { method, seed, trees }
     }
 
-    /// Feature importances; only trees have them.
-    pub(super) fn importance(&self, subject: &Subject) -> Vec<(&'static str, f64)> {
-        match self {
-            Fitted::Published(published) => published.importance(subject.step),
-            Fitted::Latency(_) | Fitted::Memory(_) => Vec::new(),
-        }
-    }
-
     /// Refuses a model with other features than this program computes, of another quantity than the file states, or
     /// with values that no fit gives.
     pub(super) fn check(&self, subject: &Subject) -> Result<()> {

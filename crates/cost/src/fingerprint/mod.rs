@@ -117,20 +117,31 @@ impl Fingerprint {
         if rows.len() < FEWEST_ROWS {
             return Err(too_few(&subject, rows.len()));
         }
+        let fitted = Fitted::fit(&subject, recipe, observations)?;
         Ok(Fingerprint {
-            format: FORMAT,
             profiled: Profiled::new(observations),
-            fitted: Fitted::fit(&subject, recipe, observations)?,
-            subject,
             fitted_on: count(rows),
             taught_by: count(observations.taught),
             seed: recipe.seed,
+            ..Self::without_rows(subject, fitted)
+        })
+    }
+
+    fn without_rows(subject: Subject, fitted: Fitted) -> Self {
+        Fingerprint {
+            format: FORMAT,
+            subject,
+            fitted_on: Vec::new(),
+            taught_by: Vec::new(),
+            seed: 0,
             scores: None,
             left_out: BTreeMap::new(),
             settings: Vec::new(),
-            software: software(),
+            software: BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+            profiled: Profiled::default(),
+            fitted,
             provenance: Provenance::default(),
-        })
+        }
     }
 
     /// The predicted quantity, and its device, dataset and step.
@@ -167,15 +178,6 @@ impl Fingerprint {
     pub fn largest_batch(&self) -> u64 {
         self.profiled.largest_batch()
     }
-
-    /// The features with the share of the fit each is responsible for, in the order of the schema.
-    pub fn importance(&self) -> Vec<(&'static str, f64)> {
-        self.fitted.importance(&self.subject)
-    }
-}
-
-fn software() -> BTreeMap<String, String> {
-    BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
 }
 
 fn count(rows: &[Row]) -> Vec<FittedOn> {

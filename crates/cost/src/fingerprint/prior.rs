@@ -1,11 +1,9 @@
 //! The fingerprint of a device that was not measured: the prior of its platform.
 
-use super::distribution::Profiled;
 use super::fitted::Fitted;
-use super::{FORMAT, Fingerprint, Provenance, Subject, software};
+use super::{Fingerprint, Subject};
 use perf4sight_base::units::Bytes;
 use perf4sight_platform::Platform;
-use std::collections::BTreeMap;
 
 impl Fingerprint {
     /// The prior of a device, before any measurement on it: a fit without rows. Memory of tensors is simulated; the
@@ -27,20 +25,8 @@ impl Fingerprint {
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
     pub fn before(subject: Subject, platform: &Platform) -> Self {
-        Fingerprint {
-            format: FORMAT,
-            fitted: Fitted::before(subject.quantity, platform),
-            subject,
-            fitted_on: Vec::new(),
-            taught_by: Vec::new(),
-            seed: 0,
-            scores: None,
-            left_out: BTreeMap::new(),
-            settings: Vec::new(),
-            software: software(),
-            profiled: Profiled::default(),
-            provenance: Provenance::default(),
-        }
+        let fitted = Fitted::before(subject.quantity, platform);
+        Self::without_rows(subject, fitted)
     }
 
     /// Memory that the system of a board keeps from steps by default; none for other devices, and none where a profile shows what

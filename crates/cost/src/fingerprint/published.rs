@@ -41,10 +41,6 @@ impl PublishedModel {
         self.forest.trees()
     }
 
-    pub(super) fn importance(&self, step: Step) -> Vec<(&'static str, f64)> {
-        names(step.stage).iter().copied().zip(self.forest.importance().iter().copied()).collect()
-    }
-
     pub(super) fn check(&self, step: Step) -> Result<()> {
         let (stored, ours) = (&self.features, Schema::of(step.stage));
         let (width, expected) = (self.forest.features(), names(step.stage).len());

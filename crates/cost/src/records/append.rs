@@ -11,7 +11,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_step::workload::{Quantity, Stage, Variable};
 use std::fs::{self, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A file of rows that is open for appending.
@@ -55,7 +55,7 @@ impl Appender {
         let gone = || Error::input(format!("the row of {} has gone", old.identity())).file(path);
         let line_of_old =
             line_of_old.ok_or_else(|| gone().help("let nothing else change the profile while it is measured"))?;
-        let text = self.file.text()?;
+        let text = input_file::text(path, "read the profile")?;
         let lines = (1..).zip(text.lines()).map(|(line, text)| match line == line_of_old {
             true => row(&Line::from(new).cells()),
             false => text.to_owned() + "\n",
@@ -113,14 +113,12 @@ impl RowFile {
     /// Prepares an existing file for more rows: it ends after its first `whole` bytes, with a line break, and has all
     /// current columns.
     pub fn mend(&self, whole: u64) -> Result<()> {
-        self.repair(whole).map_err(|cause| Error::io(&self.path, "mend the profile", &cause))?;
-        let text = self.text()?;
-        let modern = self.modern(&text)?;
-        if modern == text { Ok(()) } else { atomic_write::save(&self.path, modern) }
-    }
-
-    fn text(&self) -> Result<String> {
-        input_file::text(&self.path, "read the profile")
+        let opened = OpenOptions::new().append(true).open(&self.path);
+        opened.map_err(|cause| Error::io(&self.path, "mend the profile", &cause))?;
+        let bytes = input_file::bytes(&self.path, "read the profile")?;
+        let kept = &bytes[..bytes.len().min(whole as usize)];
+        let modern = self.modern(&String::from_utf8_lossy(kept))?;
+        if modern.as_bytes() == bytes { Ok(()) } else { atomic_write::save(&self.path, modern) }
     }
 
     /// The text with the current header; columns that the file lacks hold `None`.
@@ -143,18 +141,6 @@ impl RowFile {
             modern += &row(&places.iter().map(cell).collect::<Vec<_>>());
         }
         Ok(modern)
-    }
-
-    fn repair(&self, whole: u64) -> std::io::Result<()> {
-        let mut file = OpenOptions::new().read(true).write(true).open(&self.path)?;
-        file.set_len(whole)?;
-        if whole == 0 {
-            return Ok(());
-        }
-        let mut last = [0];
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-        if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
     }
 
     fn other_columns(&self) -> Error {

@@ -98,14 +98,18 @@ pub fn row_file(log_dir: &Path, variable: Variable, variant: &Variant) -> PathBu
 /// # Errors
 /// A folder that cannot be read.
 pub fn list<'a>(folder: &Path, known: impl IntoIterator<Item = &'a str> + Clone) -> Result<BTreeMap<Variant, PathBuf>> {
-    let failed = |cause: &std::io::Error| Error::io(folder, "list the profile", cause);
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(folder).map_err(|cause| failed(&cause))? {
-        let path = entry.map_err(|cause| failed(&cause))?.path();
-        let stem = path.file_name().and_then(|name| name.to_str()?.strip_suffix(ENDING));
-        if let Some(Ok(variant)) = stem.map(|stem| Variant::parse(stem, known.clone())) {
-            files.insert(variant, path);
-        }
+    let variant = |(stem, path): (String, PathBuf)| Some((Variant::parse(&stem, known.clone()).ok()?, path));
+    Ok(row_files(folder)?.into_iter().filter_map(variant).collect())
+}
+
+/// The files of rows in a folder, with the names of their variants.
+fn row_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let failed = |cause: std::io::Error| Error::io(folder, "list the profile", &cause);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let stem = path.file_name().and_then(|name| name.to_str()?.strip_suffix(ENDING)).map(str::to_owned);
+        files.extend(stem.map(|stem| (stem, path)));
     }
     Ok(files)
 }
@@ -119,16 +123,13 @@ pub fn files(log_dir: &Path) -> Result<BTreeSet<(Variant, Variable)>> {
     for variable in Variable::ALL {
         let folder = log_dir.join(variable.name());
         if folder.is_dir() {
-            let stems = fs::read_dir(&folder).map_err(|cause| Error::io(&folder, "list the profile", &cause))?;
-            let stems =
-                stems.flatten().filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(ENDING)?.to_owned()));
             // The name of a network may end like a level and a repeat, which names the same file.
-            let variant = |stem: String| {
+            let variant = |(stem, _): (String, PathBuf)| {
                 let (longer, _) = stem.rsplit_once('_')?;
                 let shorter = longer.rsplit_once('_').map(|(shorter, _)| shorter);
                 Variant::parse(&stem, shorter.into_iter().chain([longer])).ok()
             };
-            files.extend(stems.filter_map(variant).map(|variant| (variant, variable)));
+            files.extend(row_files(&folder)?.into_iter().filter_map(variant).map(|variant| (variant, variable)));
         }
     }
     Ok(files)
@@ -136,8 +137,7 @@ pub fn files(log_dir: &Path) -> Result<BTreeSet<(Variant, Variable)>> {
 
 /// Whether a profile has rows of any network.
 pub fn any_rows(log_dir: &Path) -> bool {
-    let folders = Quantity::ALL.iter().filter_map(|quantity| fs::read_dir(log_dir.join(quantity.name())).ok());
-    folders.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(ENDING))
+    Quantity::ALL.iter().any(|quantity| row_files(&log_dir.join(quantity.name())).is_ok_and(|files| !files.is_empty()))
 }
 
 /// Reads a file of `quantity` rows; rows without a stage are of `stage`.

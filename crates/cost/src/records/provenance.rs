@@ -21,7 +21,7 @@ pub struct Provenance {
 }
 
 /// One run that added rows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// When it began, in RFC 3339.
     pub date: String,

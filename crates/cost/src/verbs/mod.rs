@@ -21,6 +21,7 @@ mod step;
 mod temporary;
 mod timeline;
 mod verdict;
+mod wanted;
 
 use perf4sight_verb::Noun;
 

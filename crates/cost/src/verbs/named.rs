@@ -10,7 +10,7 @@ use perf4sight_network::Network;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::{Dataset, Images, calibration};
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::{Dims, Loaded};
+use perf4sight_onnx::Loaded;
 use perf4sight_verb::Context;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,22 +38,14 @@ impl Named {
     /// # Errors
     /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network, an unknown dataset.
     pub fn load(word: &str, dataset: &str) -> Result<Self> {
-        Self::sized(word, dataset, &Dims::new())
-    }
-
-    /// The same; `dims` gives the sizes of dimensions that a file leaves open.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load), and a file without such dimensions.
-    pub fn sized(word: &str, dataset: &str, dims: &Dims) -> Result<Self> {
-        Self::asked(word, dataset, &Extents { dims: dims.clone(), ..Extents::default() })
+        Self::asked(word, dataset, &Extents::default())
     }
 
     /// The same; `extents` gives the sizes of inputs and outputs.
     ///
     /// # Errors
-    /// As [`sized`](Self::sized), an input that the network does not accept, and another number of classes than that
-    /// of a file.
+    /// As [`load`](Self::load), a file without such dimensions, an input that the network does not accept, and another
+    /// number of classes than that of a file.
     pub fn asked(word: &str, dataset: &str, extents: &Extents) -> Result<Self> {
         if is_file(word) {
             let Loaded { network, warnings } = extents.read(word)?;

@@ -1,11 +1,12 @@
 //! The source of predictions: the fingerprints of a measured device, or priors of kinds of devices that were not
 //! measured.
 
+use super::wanted::Wanted;
 use crate::fingerprint::{Fingerprint, Fingerprints};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_platform::Platform;
-use perf4sight_step::workload::{Changes, Stage, Step};
+use perf4sight_step::workload::Step;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, KeyedPath};
 use std::path::PathBuf;
@@ -29,15 +30,6 @@ pub(super) struct Device {
 /// The name for all known kinds of devices.
 pub const EVERY: &str = "all";
 
-/// The required properties of the fingerprints, and the changes to the step that was profiled.
-pub(super) struct Expected<'a> {
-    pub stage: Stage,
-    pub changes: Changes,
-    pub device: Option<&'a str>,
-    /// The dataset, if one is required. For devices that were not measured it gives the images that networks read.
-    pub dataset: Option<&'a str>,
-}
-
 impl Source {
     /// Parses the keys `fingerprint`, `target` and `device_name` of a section: either fingerprints or targets, never
     /// both.
@@ -60,15 +52,15 @@ impl Source {
     }
 
     /// The fingerprints of every requested device, and the step that they predict; at least one.
-    pub(super) fn devices(&self, expected: &Expected, context: &mut Context) -> Result<Vec<Device>> {
+    pub(super) fn devices(&self, wanted: &Wanted, context: &mut Context) -> Result<Vec<Device>> {
         match self {
             Source::Fingerprint(folder) => {
-                let fingerprints = Fingerprints::load(folder, expected.stage)?;
-                fingerprints.check(expected.device, expected.dataset)?;
-                let step = expected.changes.of(fingerprints.subject().step);
+                let fingerprints = Fingerprints::load(folder, wanted.stage)?;
+                fingerprints.check(wanted.device.as_deref(), wanted.dataset.as_deref())?;
+                let step = wanted.changes.of(fingerprints.subject().step);
                 Ok(vec![with_warning(fingerprints, step, context)?])
             }
-            Source::Targets(words) => expected.of_kinds(&each(words), context),
+            Source::Targets(words) => wanted.of_kinds(&each(words), context),
         }
     }
 
@@ -110,12 +102,12 @@ impl Source {
     }
 }
 
-impl Expected<'_> {
+impl Wanted {
     /// With several kinds of devices, those that do not support the step's precision are left out with a warning; any
     /// other problem is an error.
     fn of_kinds(&self, words: &[&str], context: &mut Context) -> Result<Vec<Device>> {
         let step = self.changes.of(Step::usual(self.stage));
-        let dataset = self.dataset.unwrap_or(Dataset::Imagenet.name());
+        let dataset = self.dataset.as_deref().unwrap_or(Dataset::Imagenet.name());
         let mut devices = Vec::new();
         for word in words {
             let platform = Platform::named_or_read(word)?;

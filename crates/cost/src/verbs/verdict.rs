@@ -1,8 +1,17 @@
 //! Verdicts in words. They never claim more certainty than a model can have.
 
-use crate::fingerprint::{Call, Counts, Interval, MemoryLimit, Prediction, Verdict};
+use crate::fingerprint::{Call, Counts, Interval, MemoryLimit, Predicted, Prediction, Verdict};
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_report::Cell;
+
+impl From<Predicted> for Cell {
+    fn from(predicted: Predicted) -> Self {
+        match predicted {
+            Predicted::Latency(latency) => latency.into(),
+            Predicted::Memory(memory) => memory.into(),
+        }
+    }
+}
 
 /// A higher probability is not written with more digits: those would describe the model, not reality.
 const SUREST: f64 = 0.999;

@@ -8,7 +8,6 @@ use perf4sight_base::error::Result;
 const GROWTH: usize = 32;
 const REDUCED: usize = 4 * GROWTH;
 
-/// `depths`: layers in each block.
 pub(super) fn densenet(layers: &mut Layers, depths: [usize; 4], classes: usize) -> Result<()> {
     layers.conv("features.conv0", conv(64, 7, 2, 3))?.batch_norm("features.norm0")?.relu("features.relu0")?;
     layers.max_pool("features.pool0", Window::square(3, 2, 1))?;

@@ -1,7 +1,7 @@
 //! EfficientNet-B0 (Tan and Le 2019, arXiv:1905.11946), as torchvision lays it out.
 
 use super::layers::{Layers, conv, depthwise};
-use crate::{Activation, Conv, Op};
+use crate::{Activation, Op};
 use perf4sight_base::error::Result;
 
 /// Groups of blocks: expansion, kernel, stride of the first block, channels, blocks (table 1 of the paper).
@@ -20,7 +20,7 @@ const BLOCKS: usize = 16;
 const DROPPED: f32 = 0.2;
 
 pub(super) fn efficientnet(layers: &mut Layers, classes: usize) -> Result<()> {
-    normed(layers, "features.0", conv(32, 3, 2, 1))?;
+    layers.conv_norm_activation("features.0", conv(32, 3, 2, 1), Activation::Silu)?;
     let mut before = 0;
     for (group, [expansion, kernel, first_stride, channels, blocks]) in (1..).zip(GROUPS) {
         for block in 0..blocks {
@@ -31,7 +31,7 @@ pub(super) fn efficientnet(layers: &mut Layers, classes: usize) -> Result<()> {
             before += 1;
         }
     }
-    normed(layers, "features.8", conv(1280, 1, 1, 0))?;
+    layers.conv_norm_activation("features.8", conv(1280, 1, 1, 0), Activation::Silu)?;
     layers.average("avgpool", 1)?.flatten()?;
     layers.dropout("classifier.0", 0.2)?.linear("classifier.1", classes)?;
     Ok(())
@@ -45,20 +45,14 @@ fn inverted(layers: &mut Layers, name: &str, dims: [usize; 4], dropped: f32) -> 
     let mut parts = (0..).map(|index| format!("{name}.block.{index}"));
     let mut part = || parts.next().unwrap_or_default();
     if expansion != 1 {
-        normed(layers, &part(), conv(before * expansion, 1, 1, 0))?;
+        layers.conv_norm_activation(&part(), conv(before * expansion, 1, 1, 0), Activation::Silu)?;
     }
-    normed(layers, &part(), depthwise(before * expansion, kernel, stride))?;
+    layers.conv_norm_activation(&part(), depthwise(before * expansion, kernel, stride), Activation::Silu)?;
     layers.squeeze_excite(&part(), before / 4, [Activation::Silu, Activation::Sigmoid])?;
-    let project = part();
-    layers.conv(format!("{project}.0"), conv(channels, 1, 1, 0))?.batch_norm(format!("{project}.1"))?;
+    layers.conv_norm(&part(), 0, conv(channels, 1, 1, 0))?;
     if stride == 1 && before == channels {
         layers.add(format!("{name}.stochastic_depth"), Op::DropPath { rate: dropped })?;
         layers.add_to(format!("{name}.add"), input)?;
     }
     Ok(())
-}
-
-fn normed<'a>(layers: &'a mut Layers, name: &str, conv: Conv) -> Result<&'a mut Layers> {
-    layers.conv(format!("{name}.0"), conv)?.batch_norm(format!("{name}.1"))?;
-    layers.activation(format!("{name}.2"), Activation::Silu)
 }

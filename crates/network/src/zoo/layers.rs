@@ -47,7 +47,6 @@ impl Layers {
         self.join(name, op, &[self.at])
     }
 
-    /// Appends a layer with these inputs.
     pub fn join(&mut self, name: impl Into<String>, op: Op, inputs: &[NodeId]) -> Result<&mut Self> {
         self.at = self.builder.add(name, op, inputs)?;
         Ok(self)
@@ -59,6 +58,16 @@ impl Layers {
 
     pub fn batch_norm(&mut self, name: impl Into<String>) -> Result<&mut Self> {
         self.add(name, Op::BatchNorm { axis: 0 })
+    }
+
+    /// A convolution and its batch normalisation, at `index` of a module and behind it.
+    pub fn conv_norm(&mut self, name: &str, index: usize, conv: Conv) -> Result<&mut Self> {
+        self.conv(format!("{name}.{index}"), conv)?.batch_norm(format!("{name}.{}", index + 1))
+    }
+
+    /// The same with a function behind them, torchvision's `Conv2dNormActivation`.
+    pub fn conv_norm_activation(&mut self, name: &str, conv: Conv, function: Activation) -> Result<&mut Self> {
+        self.conv_norm(name, 0, conv)?.activation(format!("{name}.2"), function)
     }
 
     /// Normalises the last axis.

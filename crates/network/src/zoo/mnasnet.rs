@@ -1,7 +1,6 @@
 //! MnasNet-B1 at depth multiplier 1.0 (Tan et al. 2018, arXiv:1807.11626), as torchvision lays it out.
 
 use super::layers::{Layers, conv, depthwise};
-use crate::Conv;
 use perf4sight_base::error::Result;
 
 /// Groups of blocks: channels, kernel, stride of the first block, expansion, blocks.
@@ -9,9 +8,9 @@ const GROUPS: [[usize; 5]; 6] =
     [[24, 3, 2, 3, 3], [40, 5, 2, 3, 3], [80, 5, 2, 6, 3], [96, 3, 1, 6, 2], [192, 5, 2, 6, 4], [320, 3, 1, 6, 1]];
 
 pub(super) fn mnasnet(layers: &mut Layers, classes: usize) -> Result<()> {
-    normed(layers, "layers", 0, conv(32, 3, 2, 1))?.relu("layers.2")?;
-    normed(layers, "layers", 3, depthwise(32, 3, 1))?.relu("layers.5")?;
-    normed(layers, "layers", 6, conv(16, 1, 1, 0))?;
+    layers.conv_norm("layers", 0, conv(32, 3, 2, 1))?.relu("layers.2")?;
+    layers.conv_norm("layers", 3, depthwise(32, 3, 1))?.relu("layers.5")?;
+    layers.conv_norm("layers", 6, conv(16, 1, 1, 0))?;
     for (group, [channels, kernel, first_stride, expansion, blocks]) in GROUPS.into_iter().enumerate() {
         for block in 0..blocks {
             let stride = if block == 0 { first_stride } else { 1 };
@@ -19,7 +18,7 @@ pub(super) fn mnasnet(layers: &mut Layers, classes: usize) -> Result<()> {
             inverted_residual(layers, &name, [channels, kernel, stride, expansion])?;
         }
     }
-    normed(layers, "layers", 14, conv(1280, 1, 1, 0))?.relu("layers.16")?;
+    layers.conv_norm("layers", 14, conv(1280, 1, 1, 0))?.relu("layers.16")?;
     layers.mean()?.dropout("classifier.0", 0.2)?.linear("classifier.1", classes)?;
     Ok(())
 }
@@ -30,15 +29,11 @@ fn inverted_residual(layers: &mut Layers, name: &str, dims: [usize; 4]) -> Resul
     let [channels, kernel, stride, expansion] = dims;
     let (input, before) = (layers.at, layers.channels());
     let inner = format!("{name}.layers");
-    normed(layers, &inner, 0, conv(before * expansion, 1, 1, 0))?.relu(format!("{inner}.2"))?;
-    normed(layers, &inner, 3, depthwise(before * expansion, kernel, stride))?.relu(format!("{inner}.5"))?;
-    normed(layers, &inner, 6, conv(channels, 1, 1, 0))?;
+    layers.conv_norm(&inner, 0, conv(before * expansion, 1, 1, 0))?.relu(format!("{inner}.2"))?;
+    layers.conv_norm(&inner, 3, depthwise(before * expansion, kernel, stride))?.relu(format!("{inner}.5"))?;
+    layers.conv_norm(&inner, 6, conv(channels, 1, 1, 0))?;
     if stride == 1 && before == channels {
         layers.add_to(format!("{name}.add"), input)?;
     }
     Ok(())
-}
-
-fn normed<'a>(layers: &'a mut Layers, name: &str, index: usize, conv: Conv) -> Result<&'a mut Layers> {
-    layers.conv(format!("{name}.{index}"), conv)?.batch_norm(format!("{name}.{}", index + 1))
 }

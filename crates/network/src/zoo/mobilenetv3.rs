@@ -1,7 +1,7 @@
 //! MobileNetV3 (Howard et al. 2019, arXiv:1905.02244), as torchvision lays it out.
 
 use super::layers::{Layers, conv, depthwise};
-use crate::{Activation, Conv};
+use crate::Activation;
 use Activation::{HardSigmoid, HardSwish, Relu};
 use perf4sight_base::error::Result;
 
@@ -51,12 +51,12 @@ pub(super) fn small(layers: &mut Layers, classes: usize) -> Result<()> {
 }
 
 fn mobilenetv3(layers: &mut Layers, blocks: &[Block], hidden: usize, classes: usize) -> Result<()> {
-    normed(layers, "features.0", conv(16, 3, 2, 1), HardSwish)?;
+    layers.conv_norm_activation("features.0", conv(16, 3, 2, 1), HardSwish)?;
     for (index, block) in (1..).zip(blocks) {
         inverted(layers, &format!("features.{index}"), *block)?;
     }
     let widest = 6 * layers.channels();
-    normed(layers, &format!("features.{}", blocks.len() + 1), conv(widest, 1, 1, 0), HardSwish)?;
+    layers.conv_norm_activation(&format!("features.{}", blocks.len() + 1), conv(widest, 1, 1, 0), HardSwish)?;
     layers.average("avgpool", 1)?.flatten()?.linear("classifier.0", hidden)?.activation("classifier.1", HardSwish)?;
     layers.dropout("classifier.2", 0.2)?.linear("classifier.3", classes)?;
     Ok(())
@@ -69,14 +69,13 @@ fn inverted(layers: &mut Layers, name: &str, (kernel, inner, channels, gated, fu
     let mut parts = (0..).map(|index| format!("{name}.block.{index}"));
     let mut part = || parts.next().unwrap_or_default();
     if inner != before {
-        normed(layers, &part(), conv(inner, 1, 1, 0), function)?;
+        layers.conv_norm_activation(&part(), conv(inner, 1, 1, 0), function)?;
     }
-    normed(layers, &part(), depthwise(inner, kernel, stride), function)?;
+    layers.conv_norm_activation(&part(), depthwise(inner, kernel, stride), function)?;
     if gated {
         layers.squeeze_excite(&part(), divisible(inner / 4), [Relu, HardSigmoid])?;
     }
-    let project = part();
-    layers.conv(format!("{project}.0"), conv(channels, 1, 1, 0))?.batch_norm(format!("{project}.1"))?;
+    layers.conv_norm(&part(), 0, conv(channels, 1, 1, 0))?;
     if stride == 1 && before == channels {
         layers.add_to(format!("{name}.add"), input)?;
     }
@@ -87,10 +86,4 @@ fn inverted(layers: &mut Layers, name: &str, (kernel, inner, channels, gated, fu
 fn divisible(channels: usize) -> usize {
     let nearest = ((channels + 4) / 8 * 8).max(8);
     if 10 * nearest < 9 * channels { nearest + 8 } else { nearest }
-}
-
-fn normed(layers: &mut Layers, name: &str, conv: Conv, function: Activation) -> Result<()> {
-    layers.conv(format!("{name}.0"), conv)?.batch_norm(format!("{name}.1"))?;
-    layers.activation(format!("{name}.2"), function)?;
-    Ok(())
 }

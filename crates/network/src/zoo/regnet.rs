@@ -11,7 +11,7 @@ const GROUPS: [[usize; 2]; 4] = [[48, 1], [104, 3], [208, 6], [440, 6]];
 const GROUP: usize = 8;
 
 pub(super) fn regnet(layers: &mut Layers, classes: usize) -> Result<()> {
-    normed(layers, "stem", conv(32, 3, 2, 1))?.relu("stem.2")?;
+    layers.conv_norm("stem", 0, conv(32, 3, 2, 1))?.relu("stem.2")?;
     for (group, [channels, blocks]) in (1..).zip(GROUPS) {
         for index in 0..blocks {
             let stride = if index == 0 { 2 } else { 1 };
@@ -27,21 +27,17 @@ pub(super) fn regnet(layers: &mut Layers, classes: usize) -> Result<()> {
 fn block(layers: &mut Layers, name: &str, [channels, stride]: [usize; 2]) -> Result<()> {
     let (input, before) = (layers.at, layers.channels());
     if stride != 1 || before != channels {
-        normed(layers, &format!("{name}.proj"), conv(channels, 1, stride, 0))?;
+        layers.conv_norm(&format!("{name}.proj"), 0, conv(channels, 1, stride, 0))?;
     }
     let shortcut = std::mem::replace(&mut layers.at, input);
     let part = |letter: &str| format!("{name}.f.{letter}");
-    normed(layers, &part("a"), conv(channels, 1, 1, 0))?.relu(part("a.2"))?;
+    layers.conv_norm(&part("a"), 0, conv(channels, 1, 1, 0))?.relu(part("a.2"))?;
     let grouped = Conv { groups: channels / GROUP, ..conv(channels, 3, stride, 1) };
-    normed(layers, &part("b"), grouped)?.relu(part("b.2"))?;
+    layers.conv_norm(&part("b"), 0, grouped)?.relu(part("b.2"))?;
     // A quarter of what the block reads, rounded as Python does: half to even.
     let squeezed = (before as f64 / 4.0).round_ties_even() as usize;
     layers.squeeze_excite(&part("se"), squeezed, [Activation::Relu, Activation::Sigmoid])?;
-    normed(layers, &part("c"), conv(channels, 1, 1, 0))?;
+    layers.conv_norm(&part("c"), 0, conv(channels, 1, 1, 0))?;
     layers.add_to(format!("{name}.add"), shortcut)?.relu(format!("{name}.activation"))?;
     Ok(())
-}
-
-fn normed<'a>(layers: &'a mut Layers, name: &str, conv: Conv) -> Result<&'a mut Layers> {
-    layers.conv(format!("{name}.0"), conv)?.batch_norm(format!("{name}.1"))
 }

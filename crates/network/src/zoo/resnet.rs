@@ -57,8 +57,7 @@ fn residual(layers: &mut Layers, block: Block, name: &str, (width, stride): (usi
     let (result, after) = (layers.at, layers.channels());
     layers.at = input;
     if stride != 1 || before != after {
-        layers.conv(format!("{name}.downsample.0"), conv(after, 1, stride, 0))?;
-        layers.batch_norm(format!("{name}.downsample.1"))?;
+        layers.conv_norm(&format!("{name}.downsample"), 0, conv(after, 1, stride, 0))?;
     }
     let shortcut = std::mem::replace(&mut layers.at, result);
     layers.add_to(format!("{name}.add"), shortcut)?.relu(format!("{name}.relu_out"))?;

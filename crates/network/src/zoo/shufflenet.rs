@@ -1,14 +1,14 @@
 //! ShuffleNetV2 of width 1 (Ma et al. 2018, arXiv:1807.11164), as torchvision lays it out.
 
 use super::layers::{Layers, conv, depthwise};
-use crate::{Conv, NodeId, Window};
+use crate::{NodeId, Window};
 use perf4sight_base::error::Result;
 
 /// Groups of blocks: channels, blocks (table 5 of the paper).
 const GROUPS: [[usize; 2]; 3] = [[116, 4], [232, 8], [464, 4]];
 
 pub(super) fn shufflenet(layers: &mut Layers, classes: usize) -> Result<()> {
-    normed(layers, "conv1", 0, conv(24, 3, 2, 1))?.relu("conv1.2")?.max_pool("maxpool", Window::square(3, 2, 1))?;
+    layers.conv_norm("conv1", 0, conv(24, 3, 2, 1))?.relu("conv1.2")?.max_pool("maxpool", Window::square(3, 2, 1))?;
     for (group, [channels, blocks]) in (2..).zip(GROUPS) {
         for index in 0..blocks {
             let name = format!("stage{group}.{index}");
@@ -16,7 +16,7 @@ pub(super) fn shufflenet(layers: &mut Layers, classes: usize) -> Result<()> {
             shuffled(layers, &name, &both)?;
         }
     }
-    normed(layers, "conv5", 0, conv(1024, 1, 1, 0))?.relu("conv5.2")?;
+    layers.conv_norm("conv5", 0, conv(1024, 1, 1, 0))?.relu("conv5.2")?;
     layers.mean()?.linear("fc", classes)?;
     Ok(())
 }
@@ -24,8 +24,8 @@ pub(super) fn shufflenet(layers: &mut Layers, classes: usize) -> Result<()> {
 /// Two branches that halve height and width.
 fn smaller(layers: &mut Layers, name: &str, filters: usize) -> Result<[NodeId; 2]> {
     let (input, branch) = (layers.at, format!("{name}.branch1"));
-    normed(layers, &branch, 0, depthwise(layers.channels(), 3, 2))?;
-    let first = normed(layers, &branch, 2, conv(filters, 1, 1, 0))?.relu(format!("{branch}.4"))?.at;
+    layers.conv_norm(&branch, 0, depthwise(layers.channels(), 3, 2))?;
+    let first = layers.conv_norm(&branch, 2, conv(filters, 1, 1, 0))?.relu(format!("{branch}.4"))?.at;
     layers.at = input;
     Ok([first, branch2(layers, name, [filters, 2])?])
 }
@@ -41,9 +41,9 @@ fn alike(layers: &mut Layers, name: &str) -> Result<[NodeId; 2]> {
 
 fn branch2(layers: &mut Layers, name: &str, [filters, stride]: [usize; 2]) -> Result<NodeId> {
     let branch = format!("{name}.branch2");
-    normed(layers, &branch, 0, conv(filters, 1, 1, 0))?.relu(format!("{branch}.2"))?;
-    normed(layers, &branch, 3, depthwise(filters, 3, stride))?;
-    Ok(normed(layers, &branch, 5, conv(filters, 1, 1, 0))?.relu(format!("{branch}.7"))?.at)
+    layers.conv_norm(&branch, 0, conv(filters, 1, 1, 0))?.relu(format!("{branch}.2"))?;
+    layers.conv_norm(&branch, 3, depthwise(filters, 3, stride))?;
+    Ok(layers.conv_norm(&branch, 5, conv(filters, 1, 1, 0))?.relu(format!("{branch}.7"))?.at)
 }
 
 /// Joins both branches and takes their channels in turns.
@@ -54,8 +54,4 @@ fn shuffled(layers: &mut Layers, name: &str, both: &[NodeId]) -> Result<()> {
     layers.transpose(format!("{name}.transpose"), &[1, 0, 2, 3])?;
     layers.reshape(format!("{name}.view_1"), &[channels, height, width])?;
     Ok(())
-}
-
-fn normed<'a>(layers: &'a mut Layers, name: &str, index: usize, conv: Conv) -> Result<&'a mut Layers> {
-    layers.conv(format!("{name}.{index}"), conv)?.batch_norm(format!("{name}.{}", index + 1))
 }

@@ -187,15 +187,7 @@ fn kernel_times(events: &[Event]) -> HashMap<u64, f64> {
 /// The calls that launched kernels, each the innermost of a known class around the call of the runtime, with the microseconds of their
 /// kernels. Numbers of operations are of no use: in older traces those of kernels are the runtime's.
 fn launching<'c, 't>(calls: &'c [Call<'t>], events: &[Event], kernels: &HashMap<u64, f64>) -> Vec<(&'c Call<'t>, f64)> {
-    let mut threads: BTreeMap<String, Vec<(f64, f64, usize)>> = BTreeMap::new();
-    for (place, call) in calls.iter().enumerate() {
-        if let (Some(start), Some(time)) = (number(&call.event.ts), number(&call.event.dur)) {
-            threads.entry(call.event.tid.to_string()).or_default().push((start, start + time, place));
-        }
-    }
-    threads
-        .values_mut()
-        .for_each(|calls| calls.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1))));
+    let threads = threads(calls);
     let mut times: BTreeMap<usize, f64> = BTreeMap::new();
     let is_launch =
         |event: &&Event| event.cat.contains("runtime") || event.cat.contains("driver") || event.cat == "Runtime";
@@ -208,11 +200,25 @@ fn launching<'c, 't>(calls: &'c [Call<'t>], events: &[Event], kernels: &HashMap<
     times.into_iter().map(|(place, time)| (&calls[place], time)).collect()
 }
 
-/// The innermost of the calls of a thread, ordered by their beginnings, around a moment.
+/// Of the calls of each thread the start, the microseconds and the place among all, by starts and the outer ones first.
+fn threads(calls: &[Call]) -> BTreeMap<String, Vec<(f64, f64, usize)>> {
+    let mut threads: BTreeMap<String, Vec<(f64, f64, usize)>> = BTreeMap::new();
+    for (place, call) in calls.iter().enumerate() {
+        if let (Some(start), Some(time)) = (number(&call.event.ts), number(&call.event.dur)) {
+            threads.entry(call.event.tid.to_string()).or_default().push((start, time, place));
+        }
+    }
+    threads
+        .values_mut()
+        .for_each(|calls| calls.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1))));
+    threads
+}
+
+/// The innermost of the calls of a thread around a moment.
 fn around(calls: &[(f64, f64, usize)], at: f64) -> Option<usize> {
     let begun = calls.partition_point(|(start, ..)| *start <= at);
     let mut before = calls[..begun].iter().rev().take(DEEPEST);
-    before.find(|(_, end, _)| *end >= at).map(|(.., place)| *place)
+    before.find(|(start, time, _)| start + time >= at).map(|(.., place)| *place)
 }
 
 /// Calls that begin between one and a launch inside it, and have ended by then.
@@ -230,20 +236,13 @@ fn call(event: &Event) -> Option<Call<'_>> {
 
 /// The calls without another one of a known class inside, with their microseconds.
 fn innermost<'c, 't>(calls: &'c [Call<'t>]) -> Vec<(&'c Call<'t>, f64)> {
-    let mut threads: BTreeMap<String, Vec<(f64, f64, &Call)>> = BTreeMap::new();
-    for call in calls {
-        if let (Some(start), Some(time)) = (number(&call.event.ts), number(&call.event.dur)) {
-            threads.entry(call.event.tid.to_string()).or_default().push((start, time, call));
-        }
-    }
     let mut found = Vec::new();
-    for mut calls in threads.into_values() {
-        calls.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
-        let ends_before_next = |place: &usize| {
-            let (start, time, _) = calls[*place];
-            calls.get(place + 1).is_none_or(|next| next.0 >= start + time)
+    for timed in threads(calls).into_values() {
+        let ends_before_next = |(at, (start, time, _)): &(usize, &(f64, f64, usize))| {
+            timed.get(at + 1).is_none_or(|next| next.0 >= start + time)
         };
-        found.extend((0..calls.len()).filter(ends_before_next).map(|place| (calls[place].2, calls[place].1)));
+        let innermost = timed.iter().enumerate().filter(ends_before_next);
+        found.extend(innermost.map(|(_, (_, time, place))| (&calls[*place], *time)));
     }
     found
 }

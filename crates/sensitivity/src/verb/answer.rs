@@ -11,7 +11,6 @@ use perf4sight_report::significant;
 const WIDE: f64 = 2.0;
 
 impl Profile {
-    /// The answer in sentences.
     pub fn answer(&self) -> String {
         let Some(curve) = self.curve() else { return "nothing was measured".to_owned() };
         let best = curve.best();
@@ -94,7 +93,6 @@ impl Profile {
         Some(format!("{}; {storage}", self.waits_for_cpus(knee)?))
     }
 
-    /// The numbers of CPUs with which it waits for CPUs.
     fn waits_for_cpus(&self, knee: &Knee) -> Option<String> {
         let curve = self.curve()?;
         let (least, most) = (curve.points().first()?.cpus, curve.points().last()?.cpus);

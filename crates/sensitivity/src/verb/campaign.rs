@@ -99,7 +99,6 @@ impl Campaign<'_> {
         cpus.into_iter().map(|cpus| self.configuration(cpus, self.asked.memory)).collect()
     }
 
-    /// The point with the most CPUs, where it ran out of memory.
     fn out_of_memory_at_most_cpus(&self) -> Option<&Point> {
         let most = self.grid.cpus().last()?;
         self.curve_points().find(|point| point.configuration.cpus == *most && point.is_out_of_memory())
@@ -134,7 +133,6 @@ impl Campaign<'_> {
         }
     }
 
-    /// The points of the curve.
     pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
         let of_curve = |it: Configuration| self.is_asked(it) && it == self.configuration(it.cpus, it.memory);
         self.store.points.iter().filter(move |point| of_curve(point.configuration))

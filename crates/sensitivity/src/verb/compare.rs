@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 pub struct Compare {
     /// Rows of `cpus,memory_percent,epoch_seconds`.
     pub measured: PathBuf,
-    /// The profile.
     pub profile: PathBuf,
 }
 

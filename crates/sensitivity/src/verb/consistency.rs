@@ -1,27 +1,23 @@
 //! Checks whether a profile's results follow from its points; otherwise the file was edited.
 
-use super::derived::matrix;
-use super::profile::{Epoch, Profile, Requested, StorageEpoch};
-use crate::{Estimate, Grid, Knee};
+use super::profile::Profile;
+use crate::{Grid, Knee};
+use serde_json::Value;
 
 /// Numbers that differ by at most this share are equal, apart from rounding on another machine.
 const ROUNDING: f64 = 1e-6;
 
+/// The results that follow from points, model and knees.
+const RESULTS: [&str; 5] = ["oddities", "own_memory", "matrix", "storage_matrix", "request"];
+
 impl Profile {
     /// A result that does not follow from the points and the model of the profile.
     pub fn contradiction(&self) -> Option<String> {
-        let model = self.model();
-        let matrix = model.as_ref().map_or(Vec::new(), matrix);
-        let storage = self.storage_epochs().unwrap_or_default();
-        let follows = [
-            ("knees", self.has_its_knees()),
-            ("oddities", self.curve().is_none_or(|curve| curve.oddities() == self.oddities)),
-            ("own_memory", self.own_memory == self.own_memory_of_points()),
-            ("matrix", are_alike(&self.matrix, &matrix, Epoch::is_like)),
-            ("storage_matrix", are_alike(&self.storage_matrix, &storage, StorageEpoch::is_like)),
-            ("request", self.is_requested()),
-        ];
-        let other: Vec<&str> = follows.iter().filter(|(_, follows)| !follows).map(|(name, _)| *name).collect();
+        let mut follows = self.clone().concluded_from_knees();
+        follows.request = follows.request.filter(|_| self.request.is_some());
+        let [said, follows] = [self, &follows].map(|profile| serde_json::to_value(profile).unwrap_or_default());
+        let differ = RESULTS.into_iter().filter(|name| !are_alike(&said[name], &follows[name]));
+        let other: Vec<&str> = (!self.has_its_knees()).then_some("knees").into_iter().chain(differ).collect();
         (!other.is_empty()).then(|| {
             format!(
                 "the results of this profile do not follow from its points ({}): it was changed, or written by another version",
@@ -51,58 +47,22 @@ impl Profile {
             && fewer.all(|point| point.rate.per_second < wanted * (1.0 + ROUNDING))
             && (!knee.verified || curve.measured(knee.cpus).is_some())
     }
+}
 
-    /// Whether the request and its lines follow from the knee.
-    fn is_requested(&self) -> bool {
-        let follows = self.knee().map(|knee| self.requested(knee));
-        let (Some(said), Some(follows)) = (&self.request, &follows) else { return self.request.is_none() };
-        let bytes = |requested: &Requested| requested.request.memory.map(|memory| memory.0 as f64);
-        // Comments explain a line and request nothing; older profiles have none.
-        let words = |line: &String| line.lines().filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n");
-        let lines = |requested: &Requested| {
-            let Requested { kubernetes, slurm, docker, .. } = requested;
-            [kubernetes, slurm, docker].map(words)
-        };
-        (said.request.cpus, said.request.gpus) == (follows.request.cpus, follows.request.gpus)
-            && is_close(bytes(said), bytes(follows))
-            && is_close(said.storage, follows.storage)
-            && lines(said) == lines(follows)
+/// Whether two values are equal apart from rounding and from lines of comments, which explain a request and request
+/// nothing; older profiles have none.
+fn are_alike(said: &Value, follows: &Value) -> bool {
+    let lines = |text: &str| text.lines().filter(|line| !line.starts_with("# ")).map(str::to_owned).collect::<Vec<_>>();
+    match (said, follows) {
+        (Value::Number(a), Value::Number(b)) => {
+            let [a, b] = [a, b].map(|number| number.as_f64().unwrap_or(f64::NAN));
+            (a - b).abs() <= ROUNDING * a.abs().max(b.abs())
+        }
+        (Value::String(a), Value::String(b)) => lines(a) == lines(b),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_alike(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| are_alike(a, b)))
+        }
+        (a, b) => a == b,
     }
-}
-
-/// Whether two numbers are equal apart from rounding.
-fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => (a - b).abs() <= ROUNDING * a.abs().max(b.abs()),
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
-    }
-}
-
-/// Whether two estimates are equal apart from rounding.
-fn is_estimate(said: Option<Estimate>, follows: Option<Estimate>) -> bool {
-    let number = |of: fn(Estimate) -> Option<f64>| is_close(said.and_then(of), follows.and_then(of));
-    number(|estimate| Some(estimate.least))
-        && number(|estimate| estimate.likely)
-        && number(|estimate| Some(estimate.most))
-}
-
-impl Epoch {
-    /// Whether two epochs are equal apart from rounding.
-    fn is_like(&self, follows: &Epoch) -> bool {
-        (self.cpus, self.memory_percent, self.bound) == (follows.cpus, follows.memory_percent, follows.bound)
-            && is_estimate(Some(self.seconds), Some(follows.seconds))
-            && is_estimate(self.storage_needed, follows.storage_needed)
-    }
-}
-
-impl StorageEpoch {
-    fn is_like(&self, follows: &StorageEpoch) -> bool {
-        is_close(Some(self.storage_bandwidth), Some(follows.storage_bandwidth)) && self.epoch.is_like(&follows.epoch)
-    }
-}
-
-/// Whether both lists have the same length and equal elements.
-fn are_alike<T>(said: &[T], follows: &[T], alike: impl Fn(&T, &T) -> bool) -> bool {
-    said.len() == follows.len() && said.iter().zip(follows).all(|(said, follows)| alike(said, follows))
 }

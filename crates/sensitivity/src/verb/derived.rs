@@ -19,7 +19,12 @@ impl Profile {
     pub fn concluded(mut self, grid: &Grid) -> Self {
         let Some(curve) = self.curve() else { return self };
         self.knees = self.knees_on(grid, &curve);
-        self.oddities = curve.oddities();
+        self.concluded_from_knees()
+    }
+
+    /// Adds the results that follow from points, the model and the knees.
+    pub fn concluded_from_knees(mut self) -> Self {
+        self.oddities = self.curve().map_or(self.oddities, |curve| curve.oddities());
         self.own_memory = self.own_memory_of_points();
         self.matrix = self.model().map_or(Vec::new(), |model| matrix(&model));
         self.storage_matrix = self.storage_epochs().unwrap_or_default();

@@ -228,7 +228,6 @@ impl Profile {
         Ok(Profile { warnings: self.warnings.iter().cloned().chain(doubt).collect(), ..self })
     }
 
-    /// See [`own_memory`].
     pub fn own_memory_of_points(&self) -> Option<Bytes> {
         own_memory(self.curve_points())
     }

@@ -2,6 +2,7 @@
 
 use crate::verb::run::Run;
 use crate::{Markers, RankBreakdown};
+use perf4sight_base::units::listed;
 use perf4sight_report::{Block, Fact, Rows, Table};
 use perf4sight_traces::Ranked;
 use perf4sight_traces::shortened::cut;
@@ -41,10 +42,7 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
 }
 
 fn several<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.map(|name| cut(name, ROOM)).collect();
-    let more = names.len().saturating_sub(NAMED);
-    let named = names[..names.len() - more].join(", ");
-    if more > 0 { format!("{named} and {more} more") } else { named }
+    listed(names.map(|name| cut(name, ROOM)), NAMED)
 }
 
 fn markers(markers: &Markers) -> String {

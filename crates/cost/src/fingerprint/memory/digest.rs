@@ -7,8 +7,9 @@ use super::kernels::Kernels;
 use super::query::{Query, Simulated};
 use crate::fingerprint::distribution::architecture;
 use crate::fingerprint::rows::Observations;
-use crate::records::{Reading, Record, Variant};
+use crate::records::{MemoryColumns, Reading, Record, Variant};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
 use perf4sight_memory::Simulation;
 use perf4sight_network::Network;
 use perf4sight_platform::Allocator;
@@ -77,7 +78,8 @@ pub(super) fn digest_variants<'a>(step: Step, observations: &Observations<'a>) -
         let digested = |(record, used): (&Record, Option<f64>)| {
             let batch = record.workload.batch;
             let simulated = *simulated.entry(batch).or_insert_with(|| Simulated::new(&simulation, batch));
-            Digested { batch: step.accumulate.samples(batch), simulated, reserved: used.and(reserved(record)), used }
+            let reserved = used.and(mib(record, |columns| columns.reserved));
+            Digested { batch: step.accumulate.samples(batch), simulated, reserved, used }
         };
         let known = Known {
             network: variant.network.clone(),
@@ -100,15 +102,12 @@ fn fills(record: &Record, used: f64) -> bool {
 
 /// Total memory of the device in MiB.
 pub(super) fn capacity(record: &Record) -> Option<f64> {
-    match record.reading {
-        Reading::Memory(columns) => columns.capacity.map(|bytes| bytes.mib()),
-        Reading::Latency(_) => None,
-    }
+    mib(record, |columns| columns.capacity)
 }
 
-fn reserved(record: &Record) -> Option<f64> {
+fn mib(record: &Record, column: fn(MemoryColumns) -> Option<Bytes>) -> Option<f64> {
     match record.reading {
-        Reading::Memory(columns) => columns.reserved.map(|bytes| bytes.mib()),
+        Reading::Memory(columns) => column(columns).map(Bytes::mib),
         Reading::Latency(_) => None,
     }
 }

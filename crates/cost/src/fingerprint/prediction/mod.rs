@@ -35,7 +35,7 @@ pub enum Predicted {
 
 impl Predicted {
     /// From the unit of the profile's columns: milliseconds or MiB.
-    pub(in crate::fingerprint) fn new(quantity: Quantity, value: f64) -> Self {
+    pub fn new(quantity: Quantity, value: f64) -> Self {
         match quantity {
             Quantity::Latency => Predicted::Latency(Milliseconds(value)),
             Quantity::Memory => Predicted::Memory(Bytes::from_mib(value)),

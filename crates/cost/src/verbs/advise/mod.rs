@@ -10,24 +10,22 @@ mod settings;
 mod tables;
 
 use super::NETWORKS;
-use super::extents::Extents;
-use super::named::{self, Named, is_file};
-use super::source::{Device, Expected, Source};
-use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood, file_name};
+use super::named::Named;
+use super::source::Device;
+use super::wanted::Wanted;
+use crate::fingerprint::{MemoryLimit, Prediction, check_understood};
 use crate::verbs::shared_memory::shared_memory;
 use judge::Judge;
 use options::{StepOption, Withheld, normalises};
 use perf4sight_base::cache::Cache;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
 use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
-use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_step::workload::{Quantity, Workload};
+use perf4sight_verb::{Context, Foreseen, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use search::{Findings, Search};
-use std::path::{Path, PathBuf};
 
 /// The section `[advise]`.
 pub static SPEC: Spec =
@@ -40,16 +38,8 @@ pub static VERB: VerbSpec =
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Advise {
     network: String,
-    source: Source,
     batch: u64,
-    stage: Stage,
-    changes: Changes,
-    limit: Option<Bytes>,
-    device: Option<String>,
-    dataset: Option<String>,
-    extents: Extents,
-    output: Vec<PathBuf>,
-    overwrite: bool,
+    wanted: Wanted,
 }
 
 struct Advice {
@@ -71,13 +61,18 @@ struct Advice {
 impl Verb for Advise {
     /// Tries alternative values and reports those that help.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let device = self.device(context)?;
+        self.check()?;
+        // With one device there is exactly one answer.
+        let device = self.wanted.devices(context)?.swap_remove(0);
         let fingerprints = &device.fingerprints;
         let network =
-            Named::asked(&self.network, &fingerprints.subject().dataset, &self.extents)?.report_remarks(context);
+            Named::asked(&self.network, &fingerprints.subject().dataset, &self.wanted.extents)?.report_remarks(context);
         check_understood(&network)?;
         let advice = self.advice(&device, &network)?;
-        let files = self.write(&advice, context)?;
+        let files = self.wanted.write("advice", |ending| match ending {
+            "html" => advice.page().to_html(),
+            _ => format!("{:#}\n", advice.json(context.warnings())),
+        })?;
         Ok(Summary {
             answer: advice.sentences().join("\n"),
             headline: advice.remarks().join("\n"),
@@ -90,21 +85,9 @@ impl Verb for Advise {
 }
 
 impl Advise {
-    fn device(&self, context: &mut Context) -> Result<Device> {
-        let expected = Expected {
-            stage: self.stage,
-            changes: self.changes,
-            device: self.device.as_deref(),
-            dataset: self.dataset.as_deref(),
-        };
-        self.check()?;
-        // With one device there is exactly one answer.
-        Ok(self.source.devices(&expected, context)?.swap_remove(0))
-    }
-
     /// Refuses several devices.
     fn check(&self) -> Result<()> {
-        match self.source.is_one() {
+        match self.wanted.source.is_one() {
             true => Ok(()),
             false => Err(Error::usage("advice is of one device")
                 .expected("one name or file as target")
@@ -114,9 +97,14 @@ impl Advise {
 
     fn advice(&self, Device { fingerprints, step, silent }: &Device, network: &Network) -> Result<Advice> {
         let asked = Workload { step: *step, batch: self.batch };
-        let Some(memory) = &fingerprints.memory else { return Err(self.unknown(fingerprints)) };
+        let Some(memory) = &fingerprints.memory else {
+            return Err(self
+                .wanted
+                .without_memory(fingerprints)
+                .help("fit one ([fingerprint] with memory_model = True), or use --target for a kind of device"));
+        };
         let (memory, latency) = rayon::join(
-            || memory.prepare(network, self.limit),
+            || memory.prepare(network, self.wanted.limit),
             || fingerprints.latency.as_ref().or(silent.as_ref()).map(|latency| latency.prepare(network, None)),
         );
         let is_timed = fingerprints.latency.is_some();
@@ -127,7 +115,7 @@ impl Advise {
         let withheld = Withheld::join(withheld);
         let about = judge.about_memory(asked.step)?;
         let findings = Search { judge: &judge, asked, options: &options }.run()?;
-        let timeline = self.output.iter().any(|file| is_page(file)).then(|| about.timeline(asked.batch)).flatten();
+        let timeline = self.wanted.has_page().then(|| about.timeline(asked.batch)).flatten();
         // The caches hold hundreds of steps by now, so freeing them takes a while.
         let Judge { memory, latency, .. } = judge;
         rayon::join(|| drop(memory), || drop(latency));
@@ -136,7 +124,7 @@ impl Advise {
             device: fingerprints.subject().device.clone(),
             is_prior: fingerprints.are_priors(),
             asked,
-            asked_limit: self.limit,
+            asked_limit: self.wanted.limit,
             limit: about.limit(),
             basis: basis(&findings).into_iter().chain(shared_memory([fingerprints])).collect(),
             findings,
@@ -145,43 +133,13 @@ impl Advise {
             timeline,
         })
     }
-
-    fn unknown(&self, fingerprints: &Fingerprints) -> Error {
-        Error::input("there is no fingerprint of memory here, so it is unknown what fits")
-            .file(fingerprints.folder())
-            .expected(file_name(self.stage, Quantity::Memory))
-            .help("fit one ([fingerprint] with memory_model = True), or use --target for a kind of device")
-    }
-
-    fn write(&self, advice: &Advice, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
-        for file in &self.output {
-            let text = match is_page(file) {
-                true => advice.page().to_html(),
-                false => format!("{:#}\n", advice.json(context.warnings())),
-            };
-            overwrite::save(file, text, self.overwrite)?;
-        }
-        Ok(self.output.iter().map(|file| ("advice", file.clone())).collect())
-    }
 }
 
 impl Section for Advise {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
-        // A file that an earlier section will have written is not a name of a network.
-        let network = Some(&self.network).filter(|word| !foreseen.exists(Path::new(word)));
-        network.map_or(Ok(()), |word| named::check(word)).map_err(Error::configured)?;
-        let absent = network.filter(|word| is_file(word)).map(|word| KeyedPath { key: "network", path: word.into() });
-        Ok(Outline {
-            steps: vec![format!("advises on {} of {} {}", self.stage, self.network, self.source.description())],
-            reads: absent.into_iter().chain(self.source.reads()).collect(),
-            writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
-            ..Outline::default()
-        })
+        let does = format!("advises on {} of {}", self.wanted.stage, self.network);
+        self.wanted.outline(&does, ("network", std::iter::once(&self.network)), foreseen)
     }
-}
-
-fn is_page(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| ending == "html")
 }
 
 /// The basis of the intervals of both quantities.

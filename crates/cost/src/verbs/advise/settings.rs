@@ -2,12 +2,10 @@
 
 use super::Advise;
 use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET};
-use crate::verbs::extents::Extents;
-use crate::verbs::source::Source;
 use crate::verbs::step::{OF_STEPS, STAGE};
-use crate::verbs::{asking, step};
+use crate::verbs::wanted::Wanted;
 use perf4sight_base::error::Result;
-use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step};
+use perf4sight_step::workload::LARGEST_BATCH;
 use perf4sight_verb::config::{Setting, Table, Values, integer, path};
 
 pub(super) const TABLE: Table = Table {
@@ -39,23 +37,10 @@ const PAGE: Setting = HTML.help("Also write a page: time against memory, and a c
 
 impl Advise {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
-        let (batch, stage): (u64, Stage) = (values.get("bs")?, values.named("stage", Stage::parse)?);
-        let changes = step::changes(values, &[stage])?;
-        // The settings of the fingerprints' step are only known when they are loaded.
-        step::check_batches(values, changes.of(Step::published(stage)), &[batch])?;
-        let advise = Advise {
-            network: values.get("network")?,
-            source: Source::parse(values, values.get::<Option<String>>("target")?.map(|target| vec![target]))?,
-            batch,
-            stage,
-            changes,
-            limit: values.get("mem_limit")?,
-            device: values.get("device_name")?,
-            dataset: values.get("dataset")?,
-            extents: Extents::parse(values)?,
-            output: asking::output(values, &["json", "html"])?,
-            overwrite: values.get("overwrite")?,
-        };
+        let batch = values.get("bs")?;
+        let target = values.get::<Option<String>>("target")?.map(|target| vec![target]);
+        let wanted = Wanted::parse(values, target, &[batch], &["json", "html"])?;
+        let advise = Advise { network: values.get("network")?, batch, wanted };
         advise.check().map_err(|error| values.placed("target", error))?;
         Ok(advise)
     }

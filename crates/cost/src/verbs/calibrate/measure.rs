@@ -3,7 +3,7 @@
 use super::Subject;
 use super::rows::Measured;
 use crate::device::kind::DeviceKind;
-use crate::device::{self, Allowance, Device, Job, Measurement};
+use crate::device::{self, Device, Job, Measurement};
 use crate::records::{Appender, Record, ensure_writable};
 use crate::verbs::temporary::Temporary;
 use perf4sight_base::error::{Error, Result};
@@ -95,14 +95,9 @@ impl Subject<'_> {
     fn job(&self, file: &Path, batch: u64) -> Job {
         let has = |quantity| self.taught().any(|one| one.subject().quantity == quantity);
         Job {
-            variant: self.variant.clone(),
-            file: file.to_owned(),
-            workload: Workload { step: self.step, batch },
             latency: has(Quantity::Latency),
             memory: has(Quantity::Memory),
-            layers: false,
-            round: 1,
-            allowance: Allowance::default(),
+            ..Job::new(&self.variant, file, Workload { step: self.step, batch })
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Subject;
 use super::rows::Measured;
 use crate::fingerprint::{About, Fingerprint, Fingerprints, Predicted, Row};
-use perf4sight_base::units::{Bytes, Milliseconds, Percent};
+use perf4sight_base::units::Percent;
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::Quantity;
 
@@ -27,7 +27,7 @@ impl Subject<'_> {
             let batch = row.record.workload.batch;
             let prediction = self.asked(after)?.at(batch);
             let interval = prediction.interval.filter(|interval| !interval.contains(row.measured))?;
-            let (measured, value) = (cell(after.subject().quantity, row.measured), prediction.value);
+            let (measured, value) = (Predicted::new(after.subject().quantity, row.measured), prediction.value);
             Some(format!(
                 "batch size {batch}: measured {measured}, and still predicted {value} ({} to {}): this network differs from the profiled ones in a way that so few rows do not show; profile it and fit again",
                 interval.low, interval.high
@@ -54,7 +54,7 @@ impl Subject<'_> {
         for batch in sizes {
             let row = own.iter().find(|row| row.record.workload.batch == batch);
             let measured = match row {
-                Some(row) => cell(quantity, row.measured),
+                Some(row) => Predicted::new(quantity, row.measured).into(),
                 None if failed.contains(&batch) => "did not fit".into(),
                 None => Cell::Missing,
             };
@@ -100,19 +100,5 @@ fn outcome(row: Option<&&Row>) -> Cell {
 
 /// Empty if the fingerprint cannot predict the step.
 fn said(about: Option<&About>, batch: u64) -> Cell {
-    about.map_or(Cell::Missing, |about| predicted(about.at(batch).value))
-}
-
-fn predicted(predicted: Predicted) -> Cell {
-    match predicted {
-        Predicted::Latency(latency) => latency.into(),
-        Predicted::Memory(memory) => memory.into(),
-    }
-}
-
-fn cell(quantity: Quantity, value: f64) -> Cell {
-    match quantity {
-        Quantity::Latency => Milliseconds(value).into(),
-        Quantity::Memory => Bytes::from_mib(value).into(),
-    }
+    about.map(|about| about.at(batch).value).into()
 }

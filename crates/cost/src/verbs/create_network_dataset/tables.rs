@@ -3,9 +3,12 @@
 use super::Made;
 use super::source::Loaded;
 use crate::pruning::Pruner;
-use perf4sight_base::units::Percent;
+use perf4sight_base::units::{Percent, listed};
 use perf4sight_report::{Cell, Rows, Table};
 use std::collections::BTreeMap;
+
+/// The maximum number of layers that a row names.
+const NAMED: usize = 3;
 
 pub(super) fn variants(made: &[&Made]) -> Table {
     Rows::new("Pruned networks", made)
@@ -44,16 +47,6 @@ pub(super) fn reasons(unprunable: &Table) -> Table {
         .text("network", "network", |((network, _), _)| network.clone())
         .number("channels", "channels", |(_, (channels, _))| *channels)
         .text("reason", "reason", |((_, reason), _)| reason.clone())
-        .text("layers", "layers", |(_, (_, layers))| listed(layers))
+        .text("layers", "layers", |(_, (_, layers))| listed(layers, NAMED))
         .table()
-}
-
-/// The first layers by name, and the number of the others.
-fn listed(layers: &[String]) -> Cell {
-    match layers {
-        [first, second, third, rest @ ..] if !rest.is_empty() => {
-            format!("{first}, {second}, {third} and {} more", rest.len()).into()
-        }
-        few => few.join(", ").into(),
-    }
 }

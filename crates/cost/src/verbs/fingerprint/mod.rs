@@ -152,7 +152,7 @@ impl Verb for FingerprintSection {
         }
         drop(progress);
         let evidence = self.evidence(&assessed, context)?;
-        let written = evidence.write_over(&self.report_folder(), self.overwrite)?;
+        let written = evidence.write(&self.report_folder(), self.overwrite)?;
         let stored = self.sources.iter().map(|source| ("fingerprint", self.file(source)));
         Ok(Summary {
             tables: vec![evidence.summary(), evidence.protocols()],

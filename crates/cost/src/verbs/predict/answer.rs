@@ -129,13 +129,7 @@ impl Answer {
 
     /// All reasons why the network is out of distribution, each once.
     pub fn out_of_distribution(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        for reason in self.points.iter().flat_map(Point::out_of_distribution) {
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
-            }
-        }
-        reasons
+        reasons(self.points.iter().flat_map(Point::predictions))
     }
 }
 
@@ -167,13 +161,16 @@ impl Point {
 
     /// The reasons why this prediction is out of distribution, each once.
     pub fn out_of_distribution(&self) -> Vec<String> {
-        let mut reasons: Vec<String> = Vec::new();
-        for reason in self.predictions().flat_map(|prediction| &prediction.out_of_distribution).map(ToString::to_string)
-        {
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
-            }
-        }
-        reasons
+        reasons(self.predictions())
     }
+}
+
+fn reasons<'a>(predictions: impl Iterator<Item = &'a Prediction>) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for reason in predictions.flat_map(|prediction| &prediction.out_of_distribution).map(ToString::to_string) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
 }

@@ -64,12 +64,5 @@ impl DeviceAnswers {
     }
 }
 
-const NAMED: usize = 5;
-
-/// The names of networks, shortened if there are many.
-pub(super) fn listed(networks: &[&str]) -> String {
-    match networks.len().checked_sub(NAMED) {
-        Some(more @ 1..) => format!("{} and {more} more", networks[..NAMED].join(", ")),
-        _ => networks.join(", "),
-    }
-}
+/// The maximum number of networks that a sentence names.
+pub(super) const NAMED: usize = 5;

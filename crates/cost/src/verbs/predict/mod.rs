@@ -12,20 +12,17 @@ mod tables;
 mod trust;
 
 use super::NETWORKS;
-use super::extents::Extents;
-use super::named::{self, Named, Remarks, is_file};
-use super::source::{Expected, Source};
-use crate::fingerprint::{Fingerprints, file_name};
+use super::named::{Named, Remarks};
+use super::source::Source;
+use super::wanted::Wanted;
+use crate::fingerprint::Fingerprints;
 use answer::{Answer, Question};
 use answers::Predictions;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::overwrite;
-use perf4sight_base::units::Bytes;
 use perf4sight_report::Progress;
-use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_step::workload::Workload;
+use perf4sight_verb::{Context, Foreseen, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// The section `[predict]`.
@@ -39,27 +36,13 @@ pub static VERB: VerbSpec =
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Predict {
     /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
-    pub networks: Vec<String>,
-    pub source: Source,
+    networks: Vec<String>,
+    wanted: Wanted,
     /// Batch sizes, in the order they are shown.
-    pub batches: Vec<u64>,
-    pub stage: Stage,
-    pub changes: Changes,
-    /// The memory limit, if it is not the memory of the profiled device.
-    pub limit: Option<Bytes>,
+    batches: Vec<u64>,
     /// Whether a step that may not fit is a failure.
-    pub require_fit: bool,
-    /// The device that the fingerprints must be of, if one is required.
-    pub device: Option<String>,
-    /// The dataset that the fingerprints must be of, if one is required; for devices that were not measured it gives
-    /// the images that networks read.
-    pub dataset: Option<String>,
-    pub extents: Extents,
-    /// `.csv`, `.json` and `.html` files to write in addition.
-    pub output: Vec<PathBuf>,
-    /// Whether existing files that perf4sight did not write are replaced.
-    pub overwrite: bool,
-    pub form: Form,
+    require_fit: bool,
+    form: Form,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,13 +60,7 @@ type Answered = Result<(Vec<Answer>, Remarks)>;
 impl Verb for Predict {
     /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let expected = Expected {
-            stage: self.stage,
-            changes: self.changes,
-            device: self.device.as_deref(),
-            dataset: self.dataset.as_deref(),
-        };
-        let devices = self.source.devices(&expected, context)?;
+        let devices = self.wanted.devices(context)?;
         devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
         let workloads = devices.iter().flat_map(|device| self.batches.iter().map(|&batch| (device.step, batch)));
         workloads.map(|(step, batch)| Workload { step, batch }).try_for_each(Workload::check)?;
@@ -93,26 +70,28 @@ impl Verb for Predict {
         let question = Question {
             devices: &devices,
             batches: &self.batches,
-            limit: self.limit,
-            extents: &self.extents,
+            limit: self.wanted.limit,
+            extents: &self.wanted.extents,
             breakdown,
-            timeline: is_page && self.output.iter().any(|file| file.extension().is_some_and(|ending| ending == "html")),
+            timeline: is_page && self.wanted.has_page(),
         };
         let answered = ask_all(&words, &question, context);
         let predictions = Predictions::collect(words, answered, devices, context)?;
-        let files = self.write(&predictions, context)?;
+        let limit = self.wanted.limit;
+        let files = self.wanted.write("predictions", |ending| match ending {
+            "csv" => predictions.flat().to_csv(),
+            "html" => predictions.page(limit).to_html(),
+            _ => format!("{:#}\n", predictions.json(limit, context.warnings())),
+        })?;
         Ok(predictions.summary(self, files, context))
     }
 }
 
 impl Predict {
     /// Refuses to require that steps fit if the device's memory is unknown.
-    ///
-    /// # Errors
-    /// The requirement.
-    pub fn check(&self) -> Result<()> {
-        match self.source {
-            Source::Targets(_) if self.require_fit && self.limit.is_none() => {
+    fn check(&self) -> Result<()> {
+        match self.wanted.source {
+            Source::Targets(_) if self.require_fit && self.wanted.limit.is_none() => {
                 Err(Error::usage("the memory limit is unknown")
                     .expected("mem_limit (--mem-limit) if require_fit (--require-fit) is used with target (--target)")
                     .help("set the memory limit, such as 8GiB"))
@@ -123,50 +102,22 @@ impl Predict {
 
     /// Refuses requests about memory that no fingerprint can answer.
     fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
-        match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
-            true => Err(Error::input("there is no fingerprint of memory here, so it is unknown what fits")
-                .file(fingerprints.folder())
-                .expected(file_name(self.stage, Quantity::Memory))
+        match fingerprints.memory.is_none() && (self.wanted.limit.is_some() || self.require_fit) {
+            true => Err(self
+                .wanted
+                .without_memory(fingerprints)
                 .help("fit one ([fingerprint] with memory_model = True), or leave out mem_limit and require_fit")),
             false => Ok(()),
         }
-    }
-
-    fn write(&self, predictions: &Predictions, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
-        for file in &self.output {
-            let text = match file.extension().and_then(|ending| ending.to_str()) {
-                Some("csv") => predictions.flat().to_csv(),
-                Some("html") => predictions.page(self.limit).to_html(),
-                _ => format!("{:#}\n", predictions.json(self.limit, context.warnings())),
-            };
-            overwrite::save(file, text, self.overwrite)?;
-        }
-        Ok(self.output.iter().map(|file| ("predictions", file.clone())).collect())
     }
 }
 
 impl Section for Predict {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
-        // Files that an earlier section will have written are not names of networks; nor are patterns, which may match
-        // such files.
-        let mut names =
-            self.networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
-        names.try_for_each(|word| named::check(word)).map_err(Error::configured)?;
-        let files = self.networks.iter().filter(|word| is_file(word) && !foreseen.exists(Path::new(word)));
+        let does = format!("predicts {} of {}", self.wanted.stage, self.networks.join(", "));
         // A pattern may match files that an earlier section writes.
-        let absent = files.filter(|word| !asked::is_pattern(word));
-        let networks = absent.map(|word| KeyedPath { key: "networks", path: word.into() });
-        Ok(Outline {
-            steps: vec![format!(
-                "predicts {} of {} {}",
-                self.stage,
-                self.networks.join(", "),
-                self.source.description()
-            )],
-            reads: networks.chain(self.source.reads()).collect(),
-            writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
-            ..Outline::default()
-        })
+        let words = self.networks.iter().filter(|word| !asked::is_pattern(word));
+        self.wanted.outline(&does, ("networks", words), foreseen)
     }
 }
 

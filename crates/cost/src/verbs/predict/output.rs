@@ -4,7 +4,7 @@ use super::answer::{Answer, Breakdown, Point};
 use super::answers::{DeviceAnswers, Predictions};
 use crate::fingerprint::{Basis, Expected, Fingerprints, MemoryLimit, Predicted, Prediction, Subject};
 use perf4sight_base::error::Error;
-use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_base::units::Bytes;
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::Quantity;
 use serde_json::{Map, Value, json};
@@ -51,7 +51,7 @@ impl DeviceAnswers {
             ];
             let tail = max_batch.map(Cell::from).into_iter().chain(limit);
             for point in &answer.points {
-                let cells = cells(point, &self.fingerprints);
+                let cells = cells(point);
                 table.row(heads.iter().cloned().chain(cells).chain(tail.clone()));
             }
         }
@@ -77,7 +77,7 @@ impl DeviceAnswers {
 
     fn network(&self, answer: &Answer, asked: Option<Bytes>) -> Value {
         let mut predictions = Table::new("", columns(&self.fingerprints));
-        answer.points.iter().for_each(|point| predictions.row(cells(point, &self.fingerprints)));
+        answer.points.iter().for_each(|point| predictions.row(cells(point)));
         let limit = |limit: MemoryLimit| {
             let source = if asked.is_some() { "asked" } else { "profile" };
             json!({ "bytes": limit.bytes.0, "counts": limit.counts.name(), "source": source })
@@ -121,11 +121,9 @@ fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
     columns
 }
 
-fn cells(point: &Point, fingerprints: &Fingerprints) -> Vec<Cell> {
+fn cells(point: &Point) -> Vec<Cell> {
     let mut cells = vec![point.batch.into()];
-    for (fingerprint, prediction) in fingerprints.iter().zip(point.predictions()) {
-        cells.extend(predicted(fingerprint.subject().quantity, prediction));
-    }
+    point.predictions().for_each(|prediction| cells.extend(predicted(prediction)));
     let bytes = |memory: Predicted| Bytes::from_mib(memory.value());
     cells.extend([
         point.throughput().into(),
@@ -152,12 +150,7 @@ fn error(expected: Option<&Expected>) -> Value {
 }
 
 /// Value, lower end, upper end, and the basis of the interval.
-fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
-    let cell = |value: f64| match quantity {
-        Quantity::Latency => Cell::from(Milliseconds(value)),
-        Quantity::Memory => Cell::from(Bytes::from_mib(value)),
-    };
-    let end = |value: Option<f64>| value.map_or(Cell::Missing, cell);
+fn predicted(prediction: &Prediction) -> [Cell; 4] {
     let interval = prediction.interval;
     let basis = interval.map(|interval| match interval.basis {
         Basis::Conformal => "conformal",
@@ -169,9 +162,9 @@ fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
         Basis::OtherStep => "other_step",
     });
     [
-        cell(prediction.value.value()),
-        end(interval.map(|interval| interval.low.value())),
-        end(interval.map(|interval| interval.high.value())),
+        prediction.value.into(),
+        interval.map(|interval| interval.low).into(),
+        interval.map(|interval| interval.high).into(),
         basis.into(),
     ]
 }

@@ -1,10 +1,10 @@
 //! The answer in one sentence: whether the step fits, with which probability, and the largest batch that fits.
 
 use super::answer::{Answer, Point};
-use super::answers::{DeviceAnswers, Predictions, listed};
+use super::answers::{DeviceAnswers, NAMED, Predictions};
 use crate::fingerprint::{Call, Counts};
 use crate::verbs::verdict::{self, stated};
-use perf4sight_base::units::{Bytes, grouped};
+use perf4sight_base::units::{Bytes, grouped, listed};
 
 /// The reason why there is no verdict, and the remedy.
 const UNLIMITED: &str = "the memory limit is unknown: give --mem-limit (mem_limit)";
@@ -123,7 +123,7 @@ impl DeviceAnswers {
         let sentence = format!("{fit} of {all} networks fit into {place} at every requested batch size");
         match unfit.is_empty() {
             true => sentence,
-            false => format!("{sentence}; not sure to fit: {}", listed(&unfit)),
+            false => format!("{sentence}; not sure to fit: {}", listed(unfit, NAMED)),
         }
     }
 }

@@ -2,12 +2,10 @@
 
 use super::{Form, Predict};
 use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET};
-use crate::verbs::extents::Extents;
-use crate::verbs::source::Source;
 use crate::verbs::step::{OF_STEPS, STAGE};
-use crate::verbs::{asking, step};
+use crate::verbs::wanted::Wanted;
 use perf4sight_base::error::Result;
-use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step};
+use perf4sight_step::workload::LARGEST_BATCH;
 use perf4sight_verb::config::Conflicts::With;
 use perf4sight_verb::config::Missing::Literal;
 use perf4sight_verb::config::{Setting, Table, Values, flag, integer, path};
@@ -52,25 +50,13 @@ const PAGE: Setting = HTML.help("Also write a page; of one network, with a chart
 
 impl Predict {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
-        let (batches, stage): (Vec<u64>, Stage) = (values.get("bs")?, values.named("stage", Stage::parse)?);
-        let changes = step::changes(values, &[stage])?;
-        // The settings of the fingerprints' step are only known when they are loaded.
-        step::check_batches(values, changes.of(Step::published(stage)), &batches)?;
-        let networks: Vec<String> = values.get("networks")?;
+        let (networks, batches): (Vec<String>, Vec<u64>) = (values.get("networks")?, values.get("bs")?);
         check_no_sizes(values, &networks, &batches)?;
         let predict = Predict {
             networks,
-            source: Source::parse(values, values.get("target")?)?,
+            wanted: Wanted::parse(values, values.get("target")?, &batches, &["csv", "json", "html"])?,
             batches,
-            stage,
-            changes,
-            limit: values.get("mem_limit")?,
             require_fit: values.get("require_fit")?,
-            device: values.get("device_name")?,
-            dataset: values.get("dataset")?,
-            extents: Extents::parse(values)?,
-            output: asking::output(values, &["csv", "json", "html"])?,
-            overwrite: values.get("overwrite")?,
             form: if values.get("csv")? { Form::Csv } else { Form::Tables },
         };
         predict.check().map_err(|error| values.placed("require_fit", error))?;

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 impl Predictions {
     pub fn summary(self, asked: &Predict, files: Vec<(&'static str, PathBuf)>, context: &Context) -> Summary {
-        let json = self.json(asked.limit, context.warnings());
+        let json = self.json(asked.wanted.limit, context.warnings());
         let shown = match asked.form {
             Form::Csv => Summary { headline: self.flat().to_csv().trim_end().to_owned(), ..Summary::default() },
             Form::Tables => Summary {
-                answer: self.sentences(asked.limit),
+                answer: self.sentences(asked.wanted.limit),
                 headline: self.remarks().join("\n"),
                 tables: self.tables(),
                 ..Summary::default()

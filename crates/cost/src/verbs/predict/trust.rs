@@ -2,10 +2,10 @@
 //! profiled.
 
 use super::answer::Answer;
-use super::answers::{DeviceAnswers, Predictions, listed};
+use super::answers::{DeviceAnswers, NAMED, Predictions};
 use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, OutOfDistribution, Prediction, taught};
 use crate::verbs::shared_memory::shared_memory;
-use perf4sight_base::units::{Percent, grouped};
+use perf4sight_base::units::{Percent, grouped, listed};
 use perf4sight_step::workload::{Quantity, Step};
 use std::collections::BTreeSet;
 
@@ -113,7 +113,7 @@ fn shared(answers: &[Answer], of: impl Fn(&Answer) -> Option<String>) -> Vec<Str
     }
     let all = lines.len() == 1;
     let written =
-        |(line, networks): (String, Vec<&str>)| if all { line } else { format!("{line}: {}", listed(&networks)) };
+        |(line, networks): (String, Vec<&str>)| if all { line } else { format!("{line}: {}", listed(networks, NAMED)) };
     lines.into_iter().map(written).collect()
 }
 
@@ -178,7 +178,7 @@ fn foreign(answers: &[Answer]) -> Option<String> {
         ([], _) => None,
         (_, [_]) => Some("this network is unlike those that these errors are of: go by its intervals".to_owned()),
         (some, _) => {
-            Some(format!("unlike the networks that these errors are of, go by the intervals: {}", listed(some)))
+            Some(format!("unlike the networks that these errors are of, go by the intervals: {}", listed(some, NAMED)))
         }
     }
 }
@@ -202,7 +202,7 @@ fn teachable(answers: &[Answer]) -> Option<String> {
     (!missed.is_empty()).then(|| {
         format!(
             "for narrower latency intervals profile with teach = True in [profile], which measures {}",
-            listed(&missed)
+            listed(missed, NAMED)
         )
     })
 }

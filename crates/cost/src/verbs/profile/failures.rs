@@ -4,6 +4,7 @@ use crate::device::Allowance;
 use crate::plan::Configuration;
 use crate::records::Outcome;
 use perf4sight_base::error::Error;
+use perf4sight_base::units::listed;
 use perf4sight_report::{Rows, Table};
 use std::time::Duration;
 
@@ -74,17 +75,12 @@ impl Failures {
     /// The failures with reasons and remedies; none without failures. If the budget is `spent`, the same run would
     /// measure nothing more.
     pub(super) fn table(&self, spent: bool) -> Option<Table> {
-        let which = |alike: &Alike| {
-            let (all, count) = (&alike.configurations, alike.configurations.len());
-            let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
-            format!("{}{more}", all[..count.min(NAMED)].join(", "))
-        };
         let more = if spent { " with a larger budget" } else { "" };
         let title = format!("What failed, and is tried again when the same command is run again{more}");
         let table = Rows::new(title, &self.0)
             .text("outcome", "what", |alike| alike.failure.outcome.to_string())
             .number("configurations", "how many", |alike| alike.configurations.len())
-            .text("which", "which", |alike| which(alike))
+            .text("which", "which", |alike| listed(&alike.configurations, NAMED))
             .text("why", "why", |alike| alike.failure.reason.clone())
             .text("remedy", "what to do", |alike| alike.failure.remedy())
             .table();

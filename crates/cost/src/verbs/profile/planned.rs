@@ -2,7 +2,7 @@
 
 use super::calibration::is_calibration;
 use super::test_config::NetworkTests;
-use crate::device::{Allowance, Job};
+use crate::device::Job;
 use crate::plan::{Configuration, regroup};
 use crate::records::Identity;
 use perf4sight_step::workload::{Step, Variable};
@@ -29,14 +29,11 @@ impl Planned {
     pub fn job(&self) -> Job {
         let variables = &self.configuration.variables;
         Job {
-            variant: self.configuration.variant.clone(),
-            file: self.file.clone(),
-            workload: self.configuration.workload,
             latency: variables.contains(&Variable::Latency),
             memory: variables.contains(&Variable::Memory),
             layers: variables.contains(&Variable::Layers),
             round: self.configuration.round,
-            allowance: Allowance::default(),
+            ..Job::new(&self.configuration.variant, &self.file, self.configuration.workload)
         }
     }
 

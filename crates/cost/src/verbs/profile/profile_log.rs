@@ -7,7 +7,7 @@ use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
 use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Repeatability, Run, Variant, row_file};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
-use perf4sight_machine::{Conditions, Setting};
+use perf4sight_machine::Setting;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use perf4sight_verb::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,18 +84,7 @@ impl ProfileLog {
         let mut provenance = provenance(log_dir, setting)?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();
-        provenance.runs.push(Run {
-            date,
-            seconds: 0.0,
-            measuring: 0.0,
-            waiting: 0.0,
-            rows: 0,
-            learned: Vec::new(),
-            visits: None,
-            seed,
-            conditions: Conditions::default(),
-            config,
-        });
+        provenance.runs.push(Run { date, seed, config, ..Run::default() });
         let mut log = ProfileLog {
             log_dir: log_dir.to_owned(),
             appenders: BTreeMap::new(),

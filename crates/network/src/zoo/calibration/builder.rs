@@ -19,7 +19,6 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// The network of that name with this content.
     pub fn build(name: &str, content: super::Content) -> Result<Network> {
         let layers = Layers::new(name, Shape::new([3, SIDE, SIDE]));
         let mut network = Builder { image: layers.at, layers, added: 0, vectors: Vec::new() };
@@ -77,14 +76,12 @@ impl Builder {
         self.patches(side, width)?.reshape(&[width, patches])?.transpose(&[1, 0])
     }
 
-    /// Ends a branch of images.
     pub fn end_images(&mut self) -> Result<()> {
         self.then(Op::AdaptiveAvgPool { output: [1; 2] })?.then(Op::Flatten)?;
         self.vectors.push(self.layers.at);
         Ok(())
     }
 
-    /// Ends a branch of rows.
     pub fn end_rows(&mut self) -> Result<()> {
         let axes = (0..self.shape().rank() - 1).collect();
         self.then(Op::Reduce { reduction: Reduction::Mean, axes, keep: false })?;

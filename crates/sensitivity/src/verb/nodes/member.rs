@@ -14,7 +14,6 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Sends an order.
     pub fn order(&self, order: &Order) -> Result<()> {
         // The node's last report is more useful than the broken connection.
         match self.link.say(&message::line(order)) {

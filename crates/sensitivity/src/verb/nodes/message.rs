@@ -98,13 +98,10 @@ pub(super) struct Hello {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in super::super) struct Machine {
-    /// Its host name.
     pub name: String,
     /// The unique id of its boot; none where that is unknown.
     pub boot: Option<String>,
-    /// Available CPUs.
     pub cpus: f64,
-    /// Available memory.
     pub memory: Bytes,
     /// The back-ends of limits, by resource; none where nothing can limit it.
     pub limits: BTreeMap<String, Option<String>>,
@@ -162,7 +159,6 @@ pub(super) fn hello(line: &str) -> Result<Hello, Stranger> {
 
 /// A message whose numbers are checked.
 pub(super) trait Valid {
-    /// Whether its numbers are valid.
     fn is_valid(&self) -> bool {
         true
     }

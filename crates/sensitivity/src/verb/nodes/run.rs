@@ -20,7 +20,6 @@ pub(super) struct TeamRun<'a> {
     point: u64,
     deadline: Deadline,
     phase: Phase,
-    /// The error that ends it.
     failure: Option<Error>,
 }
 

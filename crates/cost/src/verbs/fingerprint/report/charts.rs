@@ -1,8 +1,9 @@
 //! The charts of a fingerprint's report.
 
-use super::tables::{title, value};
+use super::tables::title;
 use super::{Assessment, Evidence, protocols::label, unit};
 use crate::evaluation::Case;
+use crate::fingerprint::Predicted;
 use crate::records::{Outcome, Reading, Record};
 use perf4sight_base::stats::Scores;
 use perf4sight_report::{
@@ -188,11 +189,7 @@ fn per_network<T>(evidence: &Evidence, part: &Assessment, data: impl Fn(&[&Case]
 }
 
 fn describe(quantity: Quantity, case: &Case) -> String {
-    let (measured, predicted) = (value(quantity, case.measured), value(quantity, case.predicted.value()));
-    format!(
-        "{}, batch {}: measured {measured}, predicted {predicted} ({:+.1} %)",
-        case.variant,
-        case.batch,
-        case.error()
-    )
+    let Case { variant, batch, predicted, .. } = case;
+    let measured = Predicted::new(quantity, case.measured);
+    format!("{variant}, batch {batch}: measured {measured}, predicted {predicted} ({:+.1} %)", case.error())
 }

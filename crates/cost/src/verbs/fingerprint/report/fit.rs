@@ -2,7 +2,7 @@
 
 use super::Assessment;
 use super::Evidence;
-use crate::evaluation::{Confusion, Judged, Largest, LargestScores, Trial};
+use crate::evaluation::{Confusion, Judged, Largest, LargestScores};
 use crate::fingerprint::Method;
 use perf4sight_base::units::{Percent, counted, grouped};
 use perf4sight_report::{Axis, Block, Chart, Fact, Plot, Point, Rows, Scatter, Series, Table, Tone};
@@ -16,7 +16,7 @@ const REMEDY: &str = "profile larger batches, or set mem_limit";
 
 /// The section on verdicts, the hardest test first.
 pub fn blocks(evidence: &Evidence, part: &Assessment) -> Vec<Block> {
-    let (trial, how) = hardest(part);
+    let (trial, how) = part.hardest();
     let Some(scores) = Confusion::of(&trial.judged) else {
         return vec![Block::Text(nothing(part))];
     };
@@ -35,7 +35,7 @@ pub fn blocks(evidence: &Evidence, part: &Assessment) -> Vec<Block> {
 
 /// A few sentences for the top of the page, with the reliability of verdicts.
 pub fn verdict(part: &Assessment) -> (Tone, String) {
-    let (trial, how) = hardest(part);
+    let (trial, how) = part.hardest();
     let Some(scores) = Confusion::of(&trial.judged) else { return (Tone::Caution, nothing(part)) };
     let largest = LargestScores::of(&trial.largest);
     let batches = largest.map(|largest| {
@@ -79,14 +79,6 @@ fn failures(judged: &[Judged]) -> String {
         0 => format!("None of them failed, so failures were not tested: {REMEDY}."),
         few @ ..TELLING => format!("Only {few} did not fit ({}), which shows little: {REMEDY}.", names.join(", ")),
         many => format!("{} did not fit ({}).", grouped(many as u64), names.join(", ")),
-    }
-}
-
-/// Fits without the network if there are any, else the fingerprint itself.
-fn hardest<'a>(part: &Assessment<'a>) -> (&'a Trial, &'static str) {
-    match &part.study.own.left_out {
-        Some(left_out) => (left_out, "networks that were left out of the fit"),
-        None => (&part.study.own.whole, "networks that were fitted on"),
     }
 }
 

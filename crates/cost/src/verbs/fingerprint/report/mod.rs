@@ -13,7 +13,7 @@ mod protocols;
 mod tables;
 mod trust;
 
-use crate::evaluation::{Evaluation, Study};
+use crate::evaluation::{Evaluation, Study, Trial};
 use crate::fingerprint::{Basis, Fingerprint, Gathered};
 use crate::records::{Identity, Provenance, Record};
 use perf4sight_base::error::Result;
@@ -68,19 +68,12 @@ pub struct Written {
 }
 
 impl Evidence<'_> {
-    /// Writes `report.html`, `report.json` and `predictions.csv` into `folder`.
+    /// Writes `report.html`, `report.json` and `predictions.csv` into `folder`; with `overwrite` also over files that
+    /// perf4sight did not write.
     ///
     /// # Errors
-    /// When a file cannot be written or was not written by perf4sight; each file is then either the old one or the new one.
-    pub fn write(&self, folder: &Path) -> Result<Written> {
-        self.write_over(folder, false)
-    }
-
-    /// The same; with `overwrite` it also replaces files that perf4sight did not write.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
-    pub fn write_over(&self, folder: &Path, overwrite: bool) -> Result<Written> {
+    /// When a file cannot be written or is not to be replaced; each file is then either the old one or the new one.
+    pub fn write(&self, folder: &Path, overwrite: bool) -> Result<Written> {
         let written = Written {
             html: folder.join("report.html"),
             json: folder.join("report.json"),
@@ -152,7 +145,7 @@ impl Evidence<'_> {
     }
 }
 
-impl Assessment<'_> {
+impl<'a> Assessment<'a> {
     /// The quantity that it predicts.
     pub fn quantity(&self) -> Quantity {
         self.fingerprint.subject().quantity
@@ -172,6 +165,15 @@ impl Assessment<'_> {
     /// Whether there are rows at levels that it was not fitted on: the other rows show nothing about new networks.
     fn tests_unseen(&self) -> bool {
         !self.evaluation().unseen().cases.is_empty()
+    }
+
+    /// Fits without the network, the hardest test, if there are any, else the fingerprint itself; with the networks that
+    /// it is tested on, in words.
+    fn hardest(&self) -> (&'a Trial, &'static str) {
+        match &self.study.own.left_out {
+            Some(left_out) => (left_out, "networks that were left out of the fit"),
+            None => (&self.study.own.whole, "networks that were fitted on"),
+        }
     }
 
     /// The cases that show its accuracy for known networks: those at levels it was not fitted on, if there are any.

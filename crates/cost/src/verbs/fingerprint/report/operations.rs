@@ -1,14 +1,14 @@
 //! Inside a step: time by category of operation, measured and predicted, if the profile timed operations.
 
 use super::{Assessment, tables};
-use crate::evaluation::{ClassScores, ClassTime};
+use crate::evaluation::ClassScores;
 use perf4sight_base::units::Percent;
 use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Plot, Rows, Series, Table};
 
 /// Charts and a table; none if no operation was timed.
 pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
-    let (times, how) = times(part);
-    let scores = ClassScores::by_class(times);
+    let (trial, how) = part.hardest();
+    let scores = ClassScores::by_class(&trial.classes);
     if scores.is_empty() {
         return Vec::new();
     }
@@ -20,14 +20,6 @@ pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
         Block::Chart(errors(&costliest)),
         Block::Table(table(&costliest)),
     ]
-}
-
-/// The predictions of fits without the network, if there are any.
-fn times<'a>(part: &Assessment<'a>) -> (&'a [ClassTime], &'static str) {
-    match &part.study.own.left_out {
-        Some(left_out) => (&left_out.classes, "networks that were left out of the fit"),
-        None => (&part.study.own.whole.classes, "networks that were fitted on"),
-    }
 }
 
 fn shares(classes: &[(&str, ClassScores)]) -> Chart {

@@ -1,9 +1,10 @@
 //! The tables of a fingerprint's report.
 
 use super::{Assessment, Evidence, unseen_column};
+use crate::fingerprint::Predicted;
 use crate::records::Outcome;
 use perf4sight_base::stats::Scores;
-use perf4sight_base::units::{Bytes, Milliseconds, Percent};
+use perf4sight_base::units::Percent;
 use perf4sight_report::{Cell, Column, Rows, Table};
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
@@ -82,8 +83,8 @@ pub fn worst(part: &Assessment, count: usize) -> Table {
     Rows::new(format!("{}: the {count} rows predicted worst", title(quantity)), part.evaluation().worst(count))
         .text("variant", "variant", |case| case.variant.to_string())
         .number("bs", "batch size", |case| case.batch)
-        .number("measured", "measured", |case| value(quantity, case.measured))
-        .number("predicted", "predicted", |case| value(quantity, case.predicted.value()))
+        .number("measured", "measured", |case| Predicted::new(quantity, case.measured))
+        .number("predicted", "predicted", |case| case.predicted)
         .number("error_percent", "error", |case| format!("{:+.1} %", case.error()))
         .table()
 }
@@ -105,14 +106,6 @@ pub fn title(quantity: Quantity) -> String {
 pub fn capital(word: &str) -> String {
     let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
     first.to_uppercase() + rest
-}
-
-/// A value of the profile's column with its unit.
-pub fn value(quantity: Quantity, value: f64) -> Cell {
-    match quantity {
-        Quantity::Latency => Milliseconds(value).into(),
-        Quantity::Memory => Bytes::from_mib(value).into(),
-    }
 }
 
 /// Adds the scores of each row.

@@ -9,7 +9,7 @@ mod tests;
 use super::parse;
 use super::settings::{OF_DEVICES, TABLE as PROFILE};
 use crate::device::kind::DeviceKind;
-use crate::device::{self, Device};
+use crate::device::{self, Device, Job};
 use crate::records::Variant;
 use crate::verbs::asking;
 use crate::verbs::named::Named;
@@ -88,8 +88,8 @@ impl Verb for CheckNoise {
         let device = device::open(&self.device, &context.executable, &[network.name()])?;
         let written = Temporary::write(&network, &variant)?;
         let workloads = self.batches.iter().map(|&batch| Workload::published(self.stage, batch));
-        let jobs: Vec<device::Job> =
-            workloads.map(|workload| rounds::job(&variant, written.file(), workload)).collect();
+        let job = |workload| Job { latency: true, ..Job::new(&variant, written.file(), workload) };
+        let jobs: Vec<Job> = workloads.map(job).collect();
         let taken = Rounds { device: &*device, jobs: &jobs, time: self.time }.take(context)?;
         let noise = Noise::of(&taken).ok_or_else(too_few)?;
         Ok(self.summary(&*device, &noise))

@@ -1,12 +1,9 @@
 //! Measures the same configurations repeatedly, each time in a new worker.
 
-use crate::device::{Allowance, Device, Job, Measurement};
-use crate::records::Variant;
+use crate::device::{Device, Job, Measurement};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::{Conditions, Watch};
-use perf4sight_step::workload::Workload;
 use perf4sight_verb::Context;
-use std::path::Path;
 use std::time::Duration;
 
 /// The maximum number of rounds. The noise is then known to within a fifth; without a maximum, devices that answer
@@ -37,19 +34,6 @@ pub(super) struct Rounds<'a> {
     pub device: &'a dyn Device,
     pub jobs: &'a [Job],
     pub time: Duration,
-}
-
-pub(super) fn job(variant: &Variant, file: &Path, workload: Workload) -> Job {
-    Job {
-        variant: variant.clone(),
-        file: file.to_owned(),
-        workload,
-        latency: true,
-        memory: false,
-        layers: false,
-        round: 1,
-        allowance: Allowance::default(),
-    }
 }
 
 impl Rounds<'_> {

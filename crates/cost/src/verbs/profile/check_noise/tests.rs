@@ -1,7 +1,7 @@
 //! Tests of the noise estimated from repeated measurements, and of how many are taken in the given time.
 
 use super::floor::Noise;
-use super::rounds::{Rounds, Taken, job};
+use super::rounds::{Rounds, Taken};
 use crate::device::protocol::LatencyReading;
 use crate::device::{Device, Job, Measurement};
 use crate::records::Variant;
@@ -105,8 +105,10 @@ fn it_takes_the_time_it_was_given() {
     let console = Console::writing_to(settings, io::sink(), io::sink());
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_millis(CLOCK.load(Ordering::Relaxed));
     let context = Context::new(console, clock, Arc::default(), PathBuf::new(), String::new());
-    let jobs =
-        [1, 8].map(|batch| job(&Variant::new("net", 0), Path::new(""), Workload::published(Stage::Training, batch)));
+    let jobs = [1, 8].map(|batch| {
+        let step = Workload::published(Stage::Training, batch);
+        Job { latency: true, ..Job::new(&Variant::new("net", 0), Path::new(""), step) }
+    });
     // Six measurements of 1.5 s fit into ten seconds; of 4 s, three are needed to measure one size twice; without any
     // time, 20 rounds are enough.
     for (milliseconds, batches) in [(1500, vec![1, 8, 8, 1, 1, 8]), (4000, vec![1, 8, 8]), (0, [1, 8, 8, 1].repeat(10))]

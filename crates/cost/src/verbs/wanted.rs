@@ -1,0 +1,99 @@
+//! What `[predict]` and `[advise]` are both asked: the device, the step, the memory limit, and the files to write.
+
+use super::asking;
+use super::extents::Extents;
+use super::named::{self, is_file};
+use super::source::{Device, Source};
+use super::step;
+use crate::fingerprint::{Fingerprints, file_name};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
+use perf4sight_base::units::Bytes;
+use perf4sight_step::workload::{Changes, Quantity, Stage, Step};
+use perf4sight_verb::config::Values;
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub source: Source,
+    pub stage: Stage,
+    pub changes: Changes,
+    /// The memory limit, if it is not the memory of the profiled device.
+    pub limit: Option<Bytes>,
+    /// The device that the fingerprints must be of, if one is required.
+    pub device: Option<String>,
+    /// The dataset that the fingerprints must be of, if one is required; for devices that were not measured it gives
+    /// the images that networks read.
+    pub dataset: Option<String>,
+    pub extents: Extents,
+    output: Vec<PathBuf>,
+    overwrite: bool,
+}
+
+impl Wanted {
+    /// Parses the settings that both sections share; output files have one of these endings.
+    pub fn parse(values: &Values<'_>, targets: Option<Vec<String>>, batches: &[u64], endings: &[&str]) -> Result<Self> {
+        let stage = values.named("stage", Stage::parse)?;
+        let changes = step::changes(values, &[stage])?;
+        // The settings of the fingerprints' step are only known when they are loaded.
+        step::check_batches(values, changes.of(Step::published(stage)), batches)?;
+        Ok(Wanted {
+            source: Source::parse(values, targets)?,
+            stage,
+            changes,
+            limit: values.get("mem_limit")?,
+            device: values.get("device_name")?,
+            dataset: values.get("dataset")?,
+            extents: Extents::parse(values)?,
+            output: asking::output(values, endings)?,
+            overwrite: values.get("overwrite")?,
+        })
+    }
+
+    /// The devices, at least one, and the step that each of them predicts.
+    pub fn devices(&self, context: &mut Context) -> Result<Vec<Device>> {
+        self.source.devices(self, context)
+    }
+
+    /// The error where what fits is asked of fingerprints without one of memory.
+    pub fn without_memory(&self, fingerprints: &Fingerprints) -> Error {
+        Error::input("there is no fingerprint of memory here, so it is unknown what fits")
+            .file(fingerprints.folder())
+            .expected(file_name(self.stage, Quantity::Memory))
+    }
+
+    /// Whether a page is written.
+    pub fn has_page(&self) -> bool {
+        self.output.iter().any(|file| ending(file) == "html")
+    }
+
+    /// Writes the output files, with the text for their endings, and returns them with what they are.
+    pub fn write(&self, what: &'static str, text: impl Fn(&str) -> String) -> Result<Vec<(&'static str, PathBuf)>> {
+        self.output.iter().try_for_each(|file| overwrite::save(file, text(ending(file)), self.overwrite))?;
+        Ok(self.output.iter().map(|file| (what, file.clone())).collect())
+    }
+
+    /// The outline of a section that does this with the networks of a key; files that an earlier section will have
+    /// written are not names of networks.
+    pub fn outline<'a>(
+        &self,
+        does: &str,
+        (key, words): (&'static str, impl Iterator<Item = &'a String>),
+        foreseen: &Foreseen,
+    ) -> Result<Outline> {
+        let words: Vec<&String> = words.filter(|word| !foreseen.exists(Path::new(word))).collect();
+        words.iter().try_for_each(|word| named::check(word)).map_err(Error::configured)?;
+        let files = words.into_iter().filter(|word| is_file(word)).map(|word| KeyedPath { key, path: word.into() });
+        Ok(Outline {
+            steps: vec![format!("{does} {}", self.source.description())],
+            reads: files.chain(self.source.reads()).collect(),
+            writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
+            ..Outline::default()
+        })
+    }
+}
+
+fn ending(file: &Path) -> &str {
+    file.extension().and_then(|ending| ending.to_str()).unwrap_or_default()
+}
