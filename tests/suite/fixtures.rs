@@ -277,7 +277,10 @@ pub fn shows_what_is_printed(page: &str, verb: &str, scene: fn() -> Scene) {
     if shown.lines().any(|line| line == "...") {
         return shows_parts(page, shown, printed.stdout());
     }
-    let now = format!("{command}\n{}", printed.stdout().trim_start());
+    // As on a terminal, where warnings are among the output; how long it took is of no interest.
+    let warnings: String =
+        printed.stderr().lines().filter(|line| line.starts_with("warning: ")).map(|line| format!("{line}\n")).collect();
+    let now = format!("{command}\n{warnings}{}", printed.stdout().trim_start());
     if env::var_os("UPDATE_DOCS").is_some() {
         fs::write(file, format!("{}{now}{}", &text[..begin], &text[end..])).unwrap();
         return;

@@ -100,6 +100,21 @@ fn collect_joins_all_events_and_statistic_counts_them() {
     assert_eq!(scene.read("collected.json.gz"), "own");
 }
 
+/// Of rank 2 there is no trace, only results that lie next to the others.
+#[test]
+fn results_among_the_traces_are_left_out_by_every_verb() {
+    let scene = recorded("two");
+    scene.run("collect ranks --out ranks/rank2.json.gz").succeeds();
+    for _ in 0..2 {
+        let json: Value =
+            replayed(&scene, "ranks --out ranks --algorithm tree --what-if ranks=2 --json").succeeds().json();
+        assert_eq!(json["replay"]["what_ifs"][0]["change_percent"], 0.0);
+    }
+    let outcome = scene.run("breakdown ranks").succeeds();
+    assert!(!outcome.stderr().contains("rank2") && !outcome.stdout().contains("timeline"));
+    scene.run("statistic ranks").succeeds().prints("2 ranks");
+}
+
 /// Two ranks on links that `tc` holds to 1 and 2 Gb/s, where PERF4SIGHT_LIVE names a Python with PyTorch: needs root, and some minutes.
 #[test]
 fn other_buckets_and_links_take_as_long_as_predicted() {

@@ -50,8 +50,15 @@ impl ResultFiles {
             return refused(results.replaces_input, input);
         }
         let ours = !replaced.is_empty() && (results.is_ours)(&out.join(results.mark));
-        overwrite::check_folder(out, &results.names, ours, false)?;
+        // No verb with such a folder replaces files of others.
+        overwrite::check_folder(out, &results.names, ours, false)
+            .map_err(|error| error.help("choose another folder (out)"))?;
         Ok(ResultFiles { out: out.to_owned(), results, files: Vec::new() })
+    }
+
+    /// Where a file will be.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.out.join(name)
     }
 
     /// Adds a file, which [`ResultFiles::place`] writes.

@@ -11,6 +11,7 @@ pub const MIB: f64 = 1024.0 * 1024.0;
 /// ```
 /// use perf4sight_base::units::Milliseconds;
 /// assert_eq!(Milliseconds(0.1234).to_string(), "0.123 ms");
+/// assert_eq!([-0.0004, -0.0, -0.001].map(|ms| Milliseconds(ms).to_string()), ["0.000 ms", "0.000 ms", "-0.001 ms"]);
 /// assert_eq!(Milliseconds(12.3).to_string(), "12.3 ms");
 /// assert_eq!(Milliseconds(12_345.6).to_string(), "12.3 s");
 /// assert_eq!(Milliseconds(754_000.0).to_string(), "12 min 34 s");
@@ -35,7 +36,7 @@ pub struct Bytes(pub u64);
 ///
 /// ```
 /// use perf4sight_base::units::Percent;
-/// assert_eq!(Percent(5.54).to_string(), "5.5 %");
+/// assert_eq!([5.54, -5.54, -0.04].map(|share| Percent(share).to_string()), ["5.5 %", "-5.5 %", "0.0 %"]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -136,8 +137,17 @@ impl fmt::Display for Milliseconds {
             v if v >= 100.0 => write!(f, "{:.0} ms", self.0),
             v if v >= 10.0 => write!(f, "{:.1} ms", self.0),
             v if v >= 1.0 => write!(f, "{:.2} ms", self.0),
-            _ => write!(f, "{:.3} ms", self.0),
+            _ => write!(f, "{} ms", rounded(self.0, 3)),
         }
+    }
+}
+
+/// A number with so many decimals, and without a sign where that leaves nothing of it.
+fn rounded(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(zero) if zero.bytes().all(|digit| matches!(digit, b'0' | b'.')) => zero.to_owned(),
+        Some(_) | None => text,
     }
 }
 
@@ -155,7 +165,7 @@ impl fmt::Display for Bytes {
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} %", self.0)
+        write!(f, "{} %", rounded(self.0, 1))
     }
 }
 

@@ -47,8 +47,8 @@ pub struct Replayed {
     pub groups: Vec<String>,
     /// How far the recorded step is from a plain one, if that is known, and what is known of the plain one.
     pub distortion: Option<(PlainStep, Distortion)>,
-    /// What each requested scenario brings.
-    pub what_ifs: Vec<(String, Outcome)>,
+    /// What each requested scenario brings, or why it cannot be asked of these traces.
+    pub what_ifs: Vec<(String, Result<Outcome>)>,
 }
 
 /// A step, recorded and replayed.
@@ -167,7 +167,7 @@ impl Replayed {
     /// Replays the steps of a job.
     ///
     /// # Errors
-    /// Traces whose operations wait for each other in a circle, a change that cannot be made to the step.
+    /// Traces whose operations wait for each other in a circle, a table of costs that cannot be read.
     pub fn of(analysis: &Analysis, request: &Request) -> Result<Self> {
         let Analysis { job, exchanges, clocks, .. } = analysis;
         let (mut recorded, left_out) = Recorded::with_left_out(job, exchanges, clocks)?;
@@ -182,7 +182,7 @@ impl Replayed {
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
         let plain_bounds = (!is_known).then(|| [least.min(before), as_recorded.max(before)]);
-        let predicted = |text: &String| {
+        let predicted = |text: &String| -> Result<Outcome> {
             let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
             if let Some(bounds) = plain_bounds {
                 outcome.after.widen(bounds.map(|bound| bound as f64 / before.max(1) as f64));
@@ -190,9 +190,9 @@ impl Replayed {
             if let Some((_, distortion)) = &distortion {
                 outcome.after.widen(distortion.unexplained(outcome.after.time));
             }
-            Ok((text.clone(), outcome))
+            Ok(outcome)
         };
-        let what_ifs = request.what_ifs.iter().map(predicted).collect::<Result<_>>()?;
+        let what_ifs = request.what_ifs.iter().map(|text| (text.clone(), predicted(text))).collect();
         let step = recorded.typical;
         let schedule = simulate(&step.graph);
         let path = critical_path(&step.graph, &schedule);
@@ -214,6 +214,16 @@ impl Replayed {
             distortion,
             what_ifs,
         })
+    }
+
+    /// The scenarios with what they bring.
+    pub fn answered(&self) -> impl Iterator<Item = (&str, &Outcome)> {
+        self.what_ifs.iter().filter_map(|(text, outcome)| Some((text.as_str(), outcome.as_ref().ok()?)))
+    }
+
+    /// The scenarios that cannot be asked of these traces, with the reason.
+    pub fn unanswered(&self) -> impl Iterator<Item = (&str, &Error)> {
+        self.what_ifs.iter().filter_map(|(text, outcome)| Some((text.as_str(), outcome.as_ref().err()?)))
     }
 
     /// How far predictions of steps that were left out are from the record, in percent; none with one step alone.

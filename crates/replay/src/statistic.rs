@@ -20,7 +20,7 @@ pub struct Operation {
     pub deviation: Option<f64>,
     /// Milliseconds of it in a step of a rank, on average.
     pub total: f64,
-    /// Its share of a step, from 0; nested and concurrent operations count each.
+    /// The share of a step in which it runs on any thread or stream, from 0 to 1; operations in others count in both.
     pub share: f64,
 }
 
@@ -75,20 +75,41 @@ impl Moments {
     }
 }
 
+/// The runs of an operation on one rank, in the order of their starts.
+#[derive(Default, Clone, Copy)]
+struct Runs {
+    moments: Moments,
+    /// Nanoseconds in which at least one of them goes on.
+    covered: i64,
+    /// The end of the last one so far.
+    until: i64,
+}
+
+impl Runs {
+    /// Adds a run; what of it is behind the end of its step covers nothing.
+    fn add(&mut self, event: &Event, end_of_step: i64) {
+        self.moments.add(event.duration as f64 / 1e6);
+        let end = event.end().min(end_of_step);
+        let first = if self.moments.count == 1 { event.start } else { self.until.max(event.start) };
+        self.covered += end.saturating_sub(first).max(0);
+        self.until = end.max(first);
+    }
+}
+
 /// The operations of a job's common steps, by kind, the one that takes most first.
 pub fn operations(job: &Job) -> Vec<Operation> {
-    let mut moments: BTreeMap<(Kind, String), Moments> = BTreeMap::new();
+    let mut moments: BTreeMap<(Kind, String), (Moments, f64)> = BTreeMap::new();
     let mut steps = 0.0;
     for (index, rank) in job.ranks.iter().enumerate() {
         let windows: Vec<_> = job.steps.iter().map(|step| rank.steps[step.of[index]].window).collect();
         steps += windows.iter().map(|(begin, end)| (end - begin) as f64 / 1e6).sum::<f64>();
         for ((kind, name), own) in of_rank(&rank.trace, &windows) {
             let all = moments.entry((kind, without_number(rank.trace.names.get(name)).to_owned())).or_default();
-            *all = joined(*all, own);
+            *all = (joined(all.0, own.moments), all.1 + own.covered as f64 / 1e6);
         }
     }
     let runs = (job.ranks.len() * job.steps.len()) as f64;
-    let operation = |((kind, name), moments): ((Kind, String), Moments)| {
+    let operation = |((kind, name), (moments, covered)): ((Kind, String), (Moments, f64))| {
         let total = moments.mean * moments.count as f64;
         Operation {
             kind,
@@ -97,7 +118,7 @@ pub fn operations(job: &Job) -> Vec<Operation> {
             mean: moments.mean,
             deviation: (moments.count > 1).then(|| (moments.squares / (moments.count - 1) as f64).sqrt()),
             total: total / runs,
-            share: if steps > 0.0 { total / steps } else { 0.0 },
+            share: if steps > 0.0 { covered / steps } else { 0.0 },
         }
     };
     let mut operations: Vec<Operation> = moments.into_iter().map(operation).collect();
@@ -120,12 +141,13 @@ fn joined(one: Moments, other: Moments) -> Moments {
 }
 
 /// The operations of a rank that begin in one of its windows; milliseconds.
-fn of_rank(trace: &Trace, windows: &[Interval]) -> HashMap<(Kind, NameId), Moments> {
-    let mut moments: HashMap<(Kind, NameId), Moments> = HashMap::new();
+fn of_rank(trace: &Trace, windows: &[Interval]) -> HashMap<(Kind, NameId), Runs> {
+    let mut runs: HashMap<(Kind, NameId), Runs> = HashMap::new();
     for (kind, event) in counted(trace, windows) {
-        moments.entry((kind, event.name)).or_default().add(event.duration as f64 / 1e6);
+        let window = windows.partition_point(|(begin, _)| *begin <= event.start) - 1;
+        runs.entry((kind, event.name)).or_default().add(event, windows[window].1);
     }
-    moments
+    runs
 }
 
 /// The events of a trace that are operations and begin in one of its windows.
@@ -157,5 +179,29 @@ fn kind(trace: &Trace, event: &Event) -> Option<Kind> {
         | Category::ForwardBackward
         | Category::Launch
         | Category::Other => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a step of 100 us a product runs from 10 to 50 us on one thread and from 30 to 70 on another, and from 90 beyond the end of
+    /// the step: it runs in 60 + 10 of 100 us, and takes 40 + 40 + 30 us in all.
+    #[test]
+    fn operations_of_several_threads_share_a_step_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rank0.json");
+        let event = |category: &str, name: &str, thread: u32, start: u32, duration: u32| serde_json::json!({"ph": "X", "cat": category, "name": name, "pid": 1, "tid": thread, "ts": start, "dur": duration});
+        let events = [
+            event("user_annotation", "ProfilerStep#1", 1, 0, 100),
+            event("cpu_op", "aten::mm", 1, 10, 40),
+            event("cpu_op", "aten::mm", 2, 30, 40),
+            event("cpu_op", "aten::mm", 1, 90, 30),
+        ];
+        std::fs::write(&file, serde_json::json!({"traceEvents": events}).to_string()).unwrap();
+        let all = operations(&Job::read(&[file]).unwrap());
+        let product = all.iter().find(|one| one.name == "aten::mm").unwrap();
+        assert!((product.share - 0.7).abs() < 1e-9 && (product.total - 0.11).abs() < 1e-9, "{product:?}");
     }
 }

@@ -5,12 +5,9 @@ use crate::graph::{Kind, NodeId};
 use crate::ranks::Rank;
 use crate::replayed::Replayed;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Phase};
+use perf4sight_traces::{Category, Event, Phase, TIMELINE};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
-
-/// The beginning of every file, by which those of this program are recognised.
-pub const HEAD: &[u8] = br#"{"generator": "perf4sight", "displayTimeUnit": "ms", "traceEvents": ["#;
 
 /// Writes the events of all ranks that begin in a window of the common timeline, in nanoseconds; of the whole traces
 /// without a window. Each rank is a process. The replayed typical step, if there is one, begins with the window; each
@@ -61,7 +58,7 @@ impl<W: Write> List<W> {
     pub fn begin(target: W) -> io::Result<Self> {
         // A compressing target clears its buffer at each write, however short.
         let mut target = BufWriter::new(target);
-        target.write_all(HEAD)?;
+        target.write_all(TIMELINE)?;
         Ok(List { target, is_empty: true })
     }
 

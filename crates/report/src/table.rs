@@ -189,7 +189,7 @@ impl Cell {
             Cell::Count(count) => (*count).into(),
             Cell::Bytes(bytes) => bytes.0.into(),
             Cell::Float(value) | Cell::Milliseconds(Milliseconds(value)) | Cell::Percent(Percent(value)) => {
-                (*value).into()
+                without_sign_of_zero(*value).into()
             }
             Cell::Bool(value) => (*value).into(),
             Cell::Missing => Value::Null,
@@ -206,7 +206,7 @@ impl Cell {
             Cell::Count(count) => count.to_string(),
             Cell::Bytes(bytes) => bytes.0.to_string(),
             Cell::Float(value) | Cell::Milliseconds(Milliseconds(value)) | Cell::Percent(Percent(value)) => {
-                value.to_string()
+                without_sign_of_zero(*value).to_string()
             }
             Cell::Bool(value) => value.to_string(),
             Cell::Missing => String::new(),
@@ -229,6 +229,11 @@ impl fmt::Display for Cell {
     }
 }
 
+/// The same number, but 0 for -0.
+fn without_sign_of_zero(value: f64) -> f64 {
+    value + 0.0
+}
+
 /// Three significant digits, at most six decimals and never scientific notation: `0.00123`, `1.23`, `12.3`, `123`,
 /// `12,345`.
 pub fn significant(value: f64) -> String {
@@ -246,7 +251,7 @@ pub fn significant(value: f64) -> String {
     }
     let leading = if magnitude > 0.0 { magnitude.log10().floor() as i32 } else { 0 };
     let decimals = usize::try_from(2 - leading).unwrap_or(0).min(6);
-    format!("{value:.decimals$}")
+    format!("{:.decimals$}", without_sign_of_zero(value))
 }
 
 macro_rules! cells {

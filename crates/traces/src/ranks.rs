@@ -1,6 +1,7 @@
 //! Traces of several ranks: one file each, in a folder or named one by one.
 
 use crate::cycles::Cycles;
+use crate::own::is_own;
 use crate::trace::Trace;
 use crate::{kineto, sqlite};
 use perf4sight_base::error::{Error, Kind, Result};
@@ -41,7 +42,7 @@ fn read_all(file: &Path) -> Result<Vec<Trace>> {
 /// Reads files and folders of traces, ordered by rank. Several processes in one file are ranks in the order of their
 /// numbers. Further processes of a rank recorded by `perf4sight record` get numbers after the last rank. Several files
 /// that one process wrote one after the other become one trace, whose [`Trace::damage`] lists them. Other files in a
-/// folder are skipped; the first trace's damage lists them.
+/// folder are skipped; the first trace's damage lists them, but for those that [this program wrote](is_own).
 ///
 /// # Errors
 /// A given file that is no trace, a folder without traces, two traces of one rank.
@@ -187,12 +188,17 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|cause| Error::io(folder, "look for traces", &cause))?;
     let mut entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     entries.sort();
-    let files: Vec<PathBuf> = entries.iter().filter(|path| is_named_as_trace(path)).cloned().collect();
+    let named: Vec<PathBuf> = entries.iter().filter(|path| is_named_as_trace(path)).cloned().collect();
+    let (own, files): (Vec<PathBuf>, Vec<PathBuf>) = named.into_iter().partition(|path| is_own(path));
     if !files.is_empty() {
         return Ok(files);
     }
     let error = Error::input("holds no trace").file(folder);
     let error = error.expected("files that end in .json, .json.gz, .sqlite, .nvprof or .nvvp");
+    if let Some(own) = own.first() {
+        let own = own.display();
+        return Err(error.help(format!("perf4sight wrote {own}, which is read if it is named by itself")));
+    }
     Err(match instead(&entries) {
         Some(advice) => error.help(advice),
         None => error,

@@ -36,7 +36,7 @@ impl Change for HalfGradients {
             let cast = (per_byte * bytes as f64).round() as u64;
             let ends = transfer.parts.iter().flat_map(|part| [Some(part.launch), part.wait]).flatten();
             let ends: Vec<NodeId> = ends.collect();
-            ends.into_iter().for_each(|id| graph.set_duration(id, graph.node(id).duration + cast));
+            ends.into_iter().for_each(|id| graph.set_duration(id, graph.node(id).duration.saturating_add(cast)));
         }
         Ok(())
     }

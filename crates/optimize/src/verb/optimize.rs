@@ -46,7 +46,7 @@ const SETTINGS: &[Setting] = &[
         .positional("PATH")
         .help("Traces of one job, one of each rank, or a folder of them; plans, where they are given, take their place."),
     word("pass", passes).many().or("[]").help("What to search for; by default everything."),
-    number("plain_step_ms", 1e-9)
+    number("plain_step_ms", 1e-6)
         .value("MS")
         .help("Milliseconds of a step without the profiler; what recording adds is then taken out."),
     word("optimizer", optimizers).or("mcmc").help(

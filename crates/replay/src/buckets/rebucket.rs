@@ -82,7 +82,7 @@ pub fn with_buckets(step: &StepGraph, communication: &Communication, buckets: &[
         .iter()
         .cloned()
         .map(|bucket| {
-            let bytes = sizes[bucket.clone()].iter().sum();
+            let bytes = sizes[bucket.clone()].iter().copied().fold(0, u64::saturating_add);
             change.add(bucket, bytes, &issue_times, communication)
         })
         .collect();
@@ -109,7 +109,7 @@ impl<'a> Change<'a> {
     fn issue_time(&self, rank: usize) -> u64 {
         let parts: Vec<&TransferPart> = self.old_parts(rank).collect();
         let times = parts.iter().flat_map(|part| issuing(part)).map(|id| self.step.graph.node(id).duration);
-        times.sum::<u64>() / parts.len().max(1) as u64
+        times.fold(0, u64::saturating_add) / parts.len().max(1) as u64
     }
 
     /// Removes the old all-reduces, and the time of the calls that enqueued them.

@@ -60,7 +60,7 @@ fn cost(steps: &[&[Period]], assumed: f64) -> Option<Cost> {
     if !latency_known {
         [latency.low, latency.high] = [0.0, MOST * latency.value];
     }
-    Some(Cost { latency, latency_known, per_byte: interval_of_median(&per_byte) })
+    Some(Cost { latency, latency_known, per_byte: interval_of_median(&per_byte), per_byte_within_node: None })
 }
 
 fn shows_latency(step: &[Period]) -> bool {
@@ -98,10 +98,8 @@ mod tests {
     #[test]
     fn latency_and_time_per_byte_are_found_where_sizes_differ() {
         let step = |factor: f64| {
-            let period = |bytes: f64| Period {
-                time: factor * (50_000.0 * 2.0 + 8.0 * bytes),
-                shape: Shape { messages: 2.0, bytes },
-            };
+            let period =
+                |bytes: f64| Period { time: factor * (50_000.0 * 2.0 + 8.0 * bytes), shape: Shape::flat(2.0, bytes) };
             vec![period(1e4), period(1e6), period(4e6)]
         };
         let steps: Vec<Vec<Period>> = [0.99, 1.0, 1.01, 1.02, 0.98].map(step).to_vec();
@@ -115,7 +113,7 @@ mod tests {
 
     #[test]
     fn of_equal_sizes_latency_is_not_known_but_bounded() {
-        let period = Period { time: 1_000_000.0, shape: Shape { messages: 2.0, bytes: 100_000.0 } };
+        let period = Period { time: 1_000_000.0, shape: Shape::flat(2.0, 100_000.0) };
         let cost = cost(&[&[period; 3]], 10_000.0);
         let expected = |cost: Cost| {
             !cost.latency_known

@@ -35,6 +35,8 @@ pub struct Cost {
     pub latency_known: bool,
     /// Nanoseconds per byte (beta).
     pub per_byte: Estimate,
+    /// Nanoseconds per byte between ranks of one node; none where that is not known, and taken for `per_byte`.
+    pub per_byte_within_node: Option<f64>,
 }
 
 /// The costs of all groups of a step, in the order of [`StepGraph::groups`](crate::graph::StepGraph::groups).
@@ -53,7 +55,13 @@ pub struct Communication {
 impl Cost {
     /// Nanoseconds of an operation.
     pub fn time(&self, shape: Shape) -> f64 {
-        self.latency.value * shape.messages + self.per_byte.value * shape.bytes
+        self.latency.value * shape.messages + self.time_of_bytes(shape)
+    }
+
+    /// Nanoseconds of an operation's bytes, without its messages.
+    pub fn time_of_bytes(&self, shape: Shape) -> f64 {
+        let within = self.per_byte_within_node.unwrap_or(self.per_byte.value);
+        self.per_byte.value * shape.bytes + within * shape.bytes_within_node
     }
 }
 

@@ -42,7 +42,11 @@ fn own(step: &StepGraph, transfer: &Transfer, time: f64, algorithm: Algorithm) -
 impl Period {
     fn and(self, other: Period) -> Period {
         let [a, b] = [self.shape, other.shape];
-        let shape = Shape { messages: a.messages + b.messages, bytes: a.bytes + b.bytes };
+        let shape = Shape {
+            messages: a.messages + b.messages,
+            bytes: a.bytes + b.bytes,
+            bytes_within_node: a.bytes_within_node + b.bytes_within_node,
+        };
         Period { time: self.time + other.time, shape }
     }
 }

@@ -17,19 +17,29 @@ pub enum Algorithm {
 }
 
 /// Messages and bytes of an operation, as factors of latency and of the time per byte.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Shape {
     /// Messages that have to wait for each other.
     pub messages: f64,
-    /// Bytes that each rank sends.
+    /// Bytes that each rank sends; of a hierarchical operation, those between nodes.
     pub bytes: f64,
+    /// Bytes that each rank of a hierarchical operation sends within its node.
+    pub bytes_within_node: f64,
+}
+
+impl Shape {
+    /// The shape of an operation that does not distinguish between nodes.
+    pub fn flat(messages: f64, bytes: f64) -> Self {
+        Shape { messages, bytes, bytes_within_node: 0.0 }
+    }
 }
 
 /// The shape of an operation of `ranks` ranks, each of which passes in `bytes` bytes.
 ///
 /// All-reduce by a ring takes 2 (N - 1) messages and 2 (N - 1) / N of the bytes, by a tree 2 log2 N messages and twice the
-/// bytes (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005); of a
-/// hierarchical one the bytes between nodes count, of which each rank of a node sends its part.
+/// bytes (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005). A hierarchical
+/// one of n ranks on each of m nodes scatters and gathers by rings within nodes, 2 (n - 1) / n of the bytes, and each rank
+/// reduces its n-th part with those of the other nodes: on links of one speed that is as many bytes as of one ring.
 ///
 /// ```
 /// use perf4sight_replay::collectives::Operation;
@@ -45,29 +55,30 @@ pub fn shape(operation: Operation, algorithm: Algorithm, ranks: u32, bytes: u64)
     let levels = ranks.log2().ceil();
     match operation {
         Operation::AllReduce => all_reduce(algorithm, ranks, bytes),
-        Operation::AllGather => Shape { messages: others, bytes: others * bytes },
-        Operation::ReduceScatter | Operation::AllToAll => Shape { messages: others, bytes: share * bytes },
+        Operation::AllGather => Shape::flat(others, others * bytes),
+        Operation::ReduceScatter | Operation::AllToAll => Shape::flat(others, share * bytes),
         Operation::Broadcast | Operation::Reduce => match algorithm {
-            Algorithm::Tree => Shape { messages: levels, bytes },
-            Algorithm::Ring | Algorithm::Hierarchical { .. } => Shape { messages: others, bytes },
+            Algorithm::Tree => Shape::flat(levels, bytes),
+            Algorithm::Ring | Algorithm::Hierarchical { .. } => Shape::flat(others, bytes),
         },
-        Operation::Gather | Operation::Scatter => Shape { messages: others, bytes: others * bytes },
-        Operation::Barrier => Shape { messages: levels, bytes: 0.0 },
-        Operation::Send | Operation::Receive | Operation::SendReceive | Operation::Other => {
-            Shape { messages: 1.0, bytes }
-        }
+        Operation::Gather | Operation::Scatter => Shape::flat(others, others * bytes),
+        Operation::Barrier => Shape::flat(levels, 0.0),
+        Operation::Send | Operation::Receive | Operation::SendReceive | Operation::Other => Shape::flat(1.0, bytes),
     }
 }
 
 fn all_reduce(algorithm: Algorithm, ranks: f64, bytes: f64) -> Shape {
     match algorithm {
-        Algorithm::Ring => Shape { messages: 2.0 * (ranks - 1.0), bytes: 2.0 * (ranks - 1.0) / ranks * bytes },
-        Algorithm::Tree => Shape { messages: 2.0 * ranks.log2().ceil(), bytes: 2.0 * bytes },
+        Algorithm::Ring => Shape::flat(2.0 * (ranks - 1.0), 2.0 * (ranks - 1.0) / ranks * bytes),
+        Algorithm::Tree => Shape::flat(2.0 * ranks.log2().ceil(), 2.0 * bytes),
         Algorithm::Hierarchical { ranks_per_node } => {
             let within = f64::from(ranks_per_node.max(1)).min(ranks);
             let nodes = (ranks / within).ceil();
-            let messages = 2.0 * (within - 1.0) + 2.0 * (nodes - 1.0);
-            Shape { messages, bytes: 2.0 * (nodes - 1.0) / nodes * bytes / within }
+            Shape {
+                messages: 2.0 * (within - 1.0) + 2.0 * (nodes - 1.0),
+                bytes: 2.0 * (nodes - 1.0) / nodes * bytes / within,
+                bytes_within_node: 2.0 * (within - 1.0) / within * bytes,
+            }
         }
     }
 }
@@ -76,7 +87,6 @@ fn all_reduce(algorithm: Algorithm, ranks: f64, bytes: f64) -> Shape {
 mod tests {
     use super::*;
 
-    /// From the formulas: 16 ranks on 2 nodes send 2 (2 - 1) / 2 of an eighth of the bytes between the nodes.
     #[test]
     fn shapes_follow_the_published_formulas() {
         let shapes = [
@@ -84,7 +94,6 @@ mod tests {
             (Operation::ReduceScatter, Algorithm::Ring, 8, 7.0, 875.0),
             (Operation::AllToAll, Algorithm::Ring, 8, 7.0, 875.0),
             (Operation::AllReduce, Algorithm::Tree, 9, 8.0, 2000.0),
-            (Operation::AllReduce, Algorithm::Hierarchical { ranks_per_node: 8 }, 16, 16.0, 125.0),
             (Operation::Barrier, Algorithm::Ring, 8, 3.0, 0.0),
             (Operation::SendReceive, Algorithm::Ring, 8, 1.0, 1000.0),
             (Operation::AllReduce, Algorithm::Ring, 1, 0.0, 0.0),
@@ -92,9 +101,18 @@ mod tests {
         for (operation, algorithm, ranks, messages, bytes) in shapes {
             assert_eq!(
                 shape(operation, algorithm, ranks, 1000),
-                Shape { messages, bytes },
+                Shape::flat(messages, bytes),
                 "{operation} {algorithm:?}"
             );
         }
+    }
+
+    /// 16 ranks on 2 nodes send 2 (8 - 1) / 8 of the bytes within the nodes and 2 (2 - 1) / 2 of an eighth of them between: together
+    /// 2 (16 - 1) / 16, as a ring of 16.
+    #[test]
+    fn a_hierarchical_operation_sends_as_many_bytes_as_a_ring() {
+        let hierarchical = shape(Operation::AllReduce, Algorithm::Hierarchical { ranks_per_node: 8 }, 16, 1000);
+        assert_eq!(hierarchical, Shape { messages: 16.0, bytes: 125.0, bytes_within_node: 1750.0 });
+        assert_eq!(shape(Operation::AllReduce, Algorithm::Ring, 16, 1000).bytes, 1875.0);
     }
 }

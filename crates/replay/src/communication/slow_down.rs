@@ -120,7 +120,7 @@ pub fn overlap(step: &StepGraph, schedule: &Schedule) -> Vec<f64> {
         step.ranks.iter().enumerate().map(|(place, rank)| (rank.number, busy(step, schedule, place))).collect();
     let share = |id: NodeId| {
         let rank = step.graph.resource_of(id).rank.and_then(|rank| busy.get(&rank));
-        let window = (schedule.start(id) as i64, schedule.end(&step.graph, id) as i64);
+        let window = window(step, schedule, id);
         rank.map_or(0.0, |busy| covered(busy, window))
     };
     step.graph.ids().map(share).collect()
@@ -129,7 +129,13 @@ pub fn overlap(step: &StepGraph, schedule: &Schedule) -> Vec<f64> {
 /// When a rank communicates.
 fn busy(step: &StepGraph, schedule: &Schedule, rank: usize) -> Vec<Interval> {
     let own = step.transfers.iter().filter(|transfer| transfer.parts.iter().any(|part| part.rank == rank));
-    union(own.map(|own| (schedule.start(own.node) as i64, schedule.end(&step.graph, own.node) as i64)))
+    union(own.map(|own| window(step, schedule, own.node)))
+}
+
+/// When a node runs; a changed step may be so long that its times are the greatest.
+fn window(step: &StepGraph, schedule: &Schedule, id: NodeId) -> Interval {
+    let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+    (time(schedule.start(id)), time(schedule.end(&step.graph, id)))
 }
 
 /// The share of a window that ordered intervals cover.

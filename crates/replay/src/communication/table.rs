@@ -47,7 +47,7 @@ pub fn cost_of_table(text: &str, operation: Operation, algorithm: Algorithm, ran
         periods.iter().map(|Period { time, shape }| (latency * shape.messages + per_byte * shape.bytes) / time - 1.0);
     let worst = relative.fold(0.0, |worst: f64, error| worst.max(error.abs()));
     let within = |value: f64| Estimate { value, low: value * (1.0 - worst).max(0.0), high: value * (1.0 + worst) };
-    Ok(Cost { latency: within(latency), latency_known: true, per_byte: within(per_byte) })
+    Ok(Cost { latency: within(latency), latency_known: true, per_byte: within(per_byte), per_byte_within_node: None })
 }
 
 /// Columns behind the type up to the time: reduction and root, which some operations leave out.

@@ -17,7 +17,7 @@ pub use flight::{Dump, Entry, Frame};
 
 use format::Format;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_traces::{Ranked, read_ranks};
+use perf4sight_traces::{Ranked, is_own, read_ranks};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -115,7 +115,7 @@ impl Files {
     /// Finds the files of a folder. Traces of profilers it finds by itself, unless the folder has others only.
     fn find_in(&mut self, folder: &Path) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut entries: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
+        let mut entries: Vec<PathBuf> = entries.filter(|path| path.is_file() && !is_own(path)).collect();
         entries.sort_by_key(|path| (last_number(path), path.clone()));
         let formats: Vec<Option<Format>> = entries.iter().map(|path| format::of(path)).collect();
         if formats.iter().all(Option::is_none) {

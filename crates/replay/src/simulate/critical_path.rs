@@ -29,7 +29,8 @@ pub fn shares(graph: &Graph, path: &[NodeId]) -> Vec<Share> {
     let mut times = BTreeMap::new();
     for id in path {
         let node = graph.node(*id);
-        *times.entry((graph.resource_of(*id).rank, node.kind)).or_insert(0) += node.duration;
+        let time: &mut u64 = times.entry((graph.resource_of(*id).rank, node.kind)).or_insert(0);
+        *time = time.saturating_add(node.duration);
     }
     let share = |((rank, kind), time)| Share { rank, kind, time };
     let mut shares: Vec<Share> = times.into_iter().map(share).filter(|share| share.time > 0).collect();

@@ -106,7 +106,8 @@ impl<'a> Simulation<'a> {
             }
             self.schedule.rows[node as usize].start = now;
             self.schedule.order.push(node);
-            self.running.push(Reverse((now + self.graph.nodes()[node as usize].duration, node)));
+            let end = now.saturating_add(self.graph.nodes()[node as usize].duration);
+            self.running.push(Reverse((end, node)));
         }
     }
 

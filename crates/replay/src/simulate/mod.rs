@@ -17,3 +17,27 @@ pub use slack::slack;
 pub fn bytes_of(nodes: u64, resources: u64) -> u64 {
     event_loop::BYTES_OF_NODE * nodes + event_loop::BYTES_OF_RESOURCE * resources
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Builder, EdgeKind, Kind, Node, Resource, ResourceKind};
+
+    /// The sum of two times that are near the greatest one is the greatest.
+    #[test]
+    fn times_end_at_the_greatest() {
+        let mut builder = Builder::default();
+        let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
+        let call = builder.call("a", None);
+        let node = Node { duration: u64::MAX - 5, call, resource, kind: Kind::Operation, priority: 0 };
+        let [first, second] = [builder.node(node), builder.node(node)];
+        builder.edge(first, second, EdgeKind::Order);
+        let graph = builder.finish().unwrap();
+        let schedule = simulate(&graph);
+        assert_eq!(schedule.makespan(&graph), u64::MAX);
+        let path = critical_path(&graph, &schedule);
+        assert_eq!(shares(&graph, &path)[0].time, u64::MAX);
+        assert_eq!((slack(&graph, &schedule).len(), sensitivity(&graph, &schedule).len()), (2, 2));
+        assert_eq!(of_names(&graph, &path), [("a", u64::MAX)]);
+    }
+}

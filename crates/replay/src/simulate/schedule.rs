@@ -28,9 +28,9 @@ impl Schedule {
         self.rows[id.index()].start
     }
 
-    /// When a node ends, in the graph that was simulated.
+    /// When a node ends, in the graph that was simulated; the greatest time if it ends behind that.
     pub fn end(&self, graph: &Graph, id: NodeId) -> u64 {
-        self.start(id) + graph.node(id).duration
+        self.start(id).saturating_add(graph.node(id).duration)
     }
 
     /// The node whose end let a node start: one that it waits for, or one that kept its resource busy.

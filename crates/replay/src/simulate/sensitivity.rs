@@ -60,7 +60,10 @@ fn critical_edges(graph: &Graph, schedule: &Schedule, critical: &[bool]) -> Vec<
 /// operations of the name do, as long as the critical path stays where it is.
 pub fn of_names<'a>(graph: &'a Graph, path: &[NodeId]) -> Vec<(&'a str, u64)> {
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
-    path.iter().for_each(|id| *times.entry(graph.name(*id)).or_insert(0) += graph.node(*id).duration);
+    for id in path {
+        let time = times.entry(graph.name(*id)).or_insert(0);
+        *time = time.saturating_add(graph.node(*id).duration);
+    }
     let mut times: Vec<(&str, u64)> = times.into_iter().filter(|(_, time)| *time > 0).collect();
     times.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
     times

@@ -15,9 +15,9 @@ pub fn slack(graph: &Graph, schedule: &Schedule) -> Vec<u64> {
         let next = &mut next_on_resource[node.resource.index()];
         let targets = graph.targets_of(id.index()).iter().map(|target| latest_start[*target as usize]);
         let latest_end = targets.fold(*next, u64::min);
-        *next = latest_end - node.duration;
+        *next = latest_end.saturating_sub(node.duration);
         latest_start[id.index()] = *next;
-        slack[id.index()] = *next - schedule.start(id);
+        slack[id.index()] = next.saturating_sub(schedule.start(id));
     }
     slack
 }

@@ -81,7 +81,8 @@ pub fn cluster(shape: &Cluster, seed: u64) -> Result<Made> {
 
 fn communication(shape: &Cluster) -> Communication {
     let exact = |value| Estimate { value, low: value, high: value };
-    let cost = Cost { latency: exact(shape.latency), latency_known: true, per_byte: exact(shape.per_byte) };
+    let (latency, per_byte) = (exact(shape.latency), exact(shape.per_byte));
+    let cost = Cost { latency, latency_known: true, per_byte, per_byte_within_node: None };
     let slow_down = SlowDown { factor: 1.0, operations: 0 };
     Communication { algorithm: Algorithm::Ring, groups: vec![Some(cost)], alternatives: Vec::new(), slow_down }
 }

@@ -10,11 +10,12 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::temporary_folder::TemporaryFolder;
 use perf4sight_base::units::counted;
+use perf4sight_traces::is_own_timeline;
 use perf4sight_verb::config::{self, Values, flag, path};
 use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 const TABLE: config::Table = config::Table {
@@ -49,14 +50,12 @@ struct Collect {
     overwrite: bool,
 }
 
-/// Bytes at the beginning of a file that show who wrote it.
-const BEGINNING: u64 = 65_536;
 /// The prefix of folders with a file that has not been moved to its place.
 const UNFINISHED: &str = ".collect.";
 
 impl Verb for Collect {
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        overwrite::check(&self.out, self.overwrite, is_ours)?;
+        overwrite::check(&self.out, self.overwrite, is_own_timeline)?;
         let progress = context.console.progress(2, "reading traces");
         let analysis = Analysis::of(Job::read(&self.traces)?);
         progress.advance(1);
@@ -105,20 +104,6 @@ fn zip(analysis: &Analysis, file: &Path) -> io::Result<()> {
     let mut zipped = GzEncoder::new(BufWriter::new(File::create(file)?), Compression::fast());
     timeline::write(analysis, None, None, &mut zipped)?;
     zipped.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
-}
-
-/// Whether a file was written by this verb: by its beginning.
-fn is_ours(file: File) -> bool {
-    let mut head = Vec::new();
-    let plain = |head: &[u8]| head.starts_with(timeline::HEAD);
-    let mut beginning = io::BufReader::new(file).take(BEGINNING);
-    if beginning.read_to_end(&mut head).is_err() || plain(&head) {
-        return plain(&head);
-    }
-    let mut unzipped = Vec::new();
-    // The beginning of a gzipped file ends in the middle of it.
-    _ = flate2::read::GzDecoder::new(head.as_slice()).take(timeline::HEAD.len() as u64).read_to_end(&mut unzipped);
-    plain(&unzipped)
 }
 
 impl Section for Collect {

@@ -1,9 +1,12 @@
 //! What dumps of the flight recorder show: the operations that ranks wait in.
 
+use super::files::{JSON, REPORT};
+use super::page::warning_list;
 use crate::hang::{Blocked, Hang};
 use crate::inputs::Dump;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_report::{Column, Table};
+use perf4sight_base::result_files::ResultFiles;
+use perf4sight_report::{Block, Column, Page, Table, sentence};
 use perf4sight_traces::rank_list;
 use perf4sight_verb::Summary;
 use serde_json::{Value, json};
@@ -56,27 +59,39 @@ pub(super) fn json(hang: &Hang) -> Value {
     })
 }
 
-/// The result of dumps without times, of which nothing else can be shown.
+/// Writes what dumps without times show, and nothing else: nothing can be replayed.
 ///
 /// # Errors
-/// Dumps without any operation, from which nothing follows.
-pub(super) fn summary(hang: &Hang, dumps: &[Dump]) -> Result<Summary> {
+/// Dumps without any operation, from which nothing follows; a folder that cannot be written to.
+pub(super) fn without_times(
+    mut files: ResultFiles,
+    hang: &Hang,
+    dumps: &[Dump],
+    warnings: &[String],
+) -> Result<Summary> {
+    let headline = headline(hang, dumps)?;
+    let tables: Vec<Table> = Some(table(hang)).filter(|table| !table.is_empty()).into_iter().collect();
+    let mut page = Page::new("Operations that do not end", format!("From {} dumps of flight recorders.", dumps.len()));
+    let answer = [Block::Text(sentence(&headline))].into_iter().chain(tables.iter().cloned().map(Block::Table));
+    page.chapter("Which rank the others wait for", answer.chain(warning_list(warnings)));
+    let json = super::json::of_hang(hang, &headline, warnings);
+    let written = [("report", REPORT), ("data", JSON)].map(|(what, name)| (what, files.path(name))).to_vec();
+    files.add(REPORT, page.to_html());
+    files.add(JSON, format!("{json:#}\n"));
+    files.place()?;
+    Ok(Summary { headline, tables, json, files: written, ..Summary::default() })
+}
+
+fn headline(hang: &Hang, dumps: &[Dump]) -> Result<String> {
     let operations: usize = dumps.iter().map(|dump| dump.entries.len()).sum();
-    if operations == 0 && hang.headline().is_none() {
-        return Err(Error::input(format!("the dumps of {} ranks contain no operation", dumps.len())).help(
+    let count = dumps.len();
+    match hang.headline() {
+        Some(headline) => Ok(headline),
+        None if operations == 0 => Err(Error::input(format!("the dumps of {count} ranks contain no operation")).help(
             "set TORCH_FR_BUFFER_SIZE=2000 before the job starts, and dump before its process groups are destroyed",
-        ));
+        )),
+        None => Ok(format!(
+            "all {operations} operations in the dumps of {count} ranks ended; without times there is nothing to replay"
+        )),
     }
-    let ended = || {
-        format!(
-            "all {operations} operations in the dumps of {} ranks ended; without times there is nothing to replay",
-            dumps.len()
-        )
-    };
-    Ok(Summary {
-        headline: hang.headline().unwrap_or_else(ended),
-        tables: Some(table(hang)).filter(|table| !table.is_empty()).into_iter().collect(),
-        json: json!({"hang": json(hang)}),
-        ..Summary::default()
-    })
 }

@@ -2,7 +2,9 @@
 
 use super::{Shown, hang as dumps, tables};
 use crate::Analysis;
+use crate::hang::Hang;
 use crate::replayed::Replayed;
+use perf4sight_base::overwrite::PROGRAM;
 use serde_json::{Value, json};
 
 /// The version of the format.
@@ -10,8 +12,9 @@ pub(super) const FORMAT: u32 = 1;
 
 /// The whole file.
 pub(super) fn of(shown: &Shown) -> Value {
-    let Shown { analysis, replayed, answer, warnings, hang } = shown;
+    let Shown { analysis, replayed, answer, warnings, hang, .. } = shown;
     json!({
+        "generator": PROGRAM,
         "format": FORMAT,
         "answer": answer,
         "world_size": analysis.job.world_size,
@@ -29,9 +32,33 @@ pub(super) fn of(shown: &Shown) -> Value {
     })
 }
 
+/// The same of dumps without times, of which everything but the hang is empty.
+pub(super) fn of_hang(hang: &Hang, answer: &str, warnings: &[String]) -> Value {
+    let (nothing, none) = (Value::Null, json!([]));
+    json!({
+        "generator": PROGRAM,
+        "format": FORMAT,
+        "answer": answer,
+        "world_size": nothing,
+        "steps": none,
+        "step_ms": nothing,
+        "ranks": none,
+        "who_waits_for_whom": none,
+        "stragglers": none,
+        "communication": none,
+        "exchanges": 0,
+        "unmatched": none,
+        "replay": nothing,
+        "hang": dumps::json(hang),
+        "warnings": warnings,
+    })
+}
+
 fn replay(analysis: &Analysis, replayed: &Replayed) -> Value {
     let assumptions =
-        replayed.what_ifs.iter().map(|(text, outcome)| json!({"what_if": text, "assumes": outcome.assumptions}));
+        replayed.answered().map(|(text, outcome)| json!({"what_if": text, "assumes": outcome.assumptions}));
+    let unanswered =
+        replayed.unanswered().map(|(text, why)| json!({"what_if": text, "cannot_be_asked": why.to_string()}));
     json!({
         "operations": replayed.step.graph.nodes().len(),
         "graph_bytes": replayed.step.graph.bytes(),
@@ -44,12 +71,14 @@ fn replay(analysis: &Analysis, replayed: &Replayed) -> Value {
         "left_out_error_under_load_percent": replayed.error().map(|error| error.under_load),
         "steps_differ_percent": replayed.error().map(|error| error.spread),
         "plain_step_ms": replayed.distortion.map(|(plain, _)| plain.time as f64 / 1e6),
+        "recorded_step_ms": replayed.distortion.map(|(_, distortion)| distortion.recorded as f64 / 1e6),
         "distortion_percent": replayed.distortion.map(|(_, distortion)| distortion.percent()),
         "critical_path": tables::replayed::critical(replayed).to_json(),
         "operations_on_critical_path": tables::replayed::names(replayed).to_json(),
         "communication": tables::replayed::communication(replayed).to_json(),
         "what_ifs": tables::replayed::what_ifs(replayed).to_json(),
         "what_ifs_by_one_rank": tables::replayed::alone(replayed).to_json(),
+        "what_ifs_unanswered": unanswered.collect::<Vec<_>>(),
         "assumptions": assumptions.collect::<Vec<_>>(),
     })
 }

@@ -12,6 +12,8 @@ mod page;
 mod settings;
 pub mod statistic;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod traces;
 
 use crate::communication::Algorithm;
@@ -68,6 +70,8 @@ struct Shown {
     warnings: Vec<String>,
     /// What the dumps of flight recorders show.
     hang: Hang,
+    /// Why changes that were requested are not predicted.
+    failure: Option<Error>,
 }
 
 /// The parts of a run that its progress shows.
@@ -114,14 +118,13 @@ impl Replay {
         progress.doing("reading traces");
         let inputs = inputs::read(&self.traces)?;
         let hang = Hang::of(&inputs.dumps);
-        inputs
-            .dumps
-            .iter()
-            .flat_map(inputs::Dump::warnings)
-            .chain(hang.warnings())
-            .for_each(|warning| context.warn(warning));
+        let unasked = (inputs.ranks.is_empty() && !self.request.what_ifs.is_empty())
+            .then(|| "dumps without times show nothing of what changes would bring".to_owned());
+        let of_dumps = inputs.dumps.iter().flat_map(inputs::Dump::warnings);
+        let of_dumps: Vec<String> = of_dumps.chain(hang.warnings()).chain(unasked).collect();
+        of_dumps.iter().for_each(|warning| context.warn(warning));
         if inputs.ranks.is_empty() {
-            return hang::summary(&hang, &inputs.dumps);
+            return hang::without_times(files, &hang, &inputs.dumps, &of_dumps);
         }
         let job = Job::of(inputs.ranks)?;
         self.check_alone(&job)?;
@@ -130,7 +133,7 @@ impl Replay {
         let analysis = Analysis::of(job);
         progress.advance(1);
         progress.doing(format!("replaying, in up to {}", Bytes(Recorded::memory_needed(&analysis.job))));
-        let shown = self.replay(analysis, hang)?;
+        let shown = self.replay(analysis, hang, &of_dumps)?;
         progress.advance(1);
         if context.cancelled() {
             return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
@@ -140,7 +143,7 @@ impl Replay {
         shown.replayed.as_ref().map_or(Ok(()), |replayed| also(&shown.analysis.job, replayed))?;
         progress.advance(1);
         drop(progress);
-        shown.warnings.iter().for_each(|warning| context.warn(warning));
+        shown.warnings[of_dumps.len()..].iter().for_each(|warning| context.warn(warning));
         let replayed = shown.replayed.iter().flat_map(tables::replayed::of);
         Ok(Summary {
             tables: [hang::table(&shown.hang)]
@@ -153,6 +156,7 @@ impl Replay {
             files: vec![("report", self.out.join(files::REPORT)), ("timeline", self.out.join(files::TIMELINE))],
             headline: shown.answer,
             json,
+            failure: shown.failure,
             ..Summary::default()
         })
     }
@@ -233,21 +237,21 @@ impl Replay {
         Ok(Replay { traces, record, out, as_all_ranks: values.get("as_all_ranks")?, request })
     }
 
-    /// Replays a job. Where that fails, who waits for whom is shown all the same, unless a change was requested.
-    fn replay(&self, analysis: Analysis, hang: Hang) -> Result<Shown> {
-        let mut warnings = analysis.warnings();
-        let replayed = match Replayed::of(&analysis, &self.request) {
-            Ok(replayed) => Some(replayed),
+    /// Replays a job. Where that fails, who waits for whom is shown all the same.
+    fn replay(&self, analysis: Analysis, hang: Hang, of_dumps: &[String]) -> Result<Shown> {
+        let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
+        let (replayed, failure) = match Replayed::of(&analysis, &self.request) {
+            Ok(replayed) => (Some(replayed), None),
             Err(error) if self.request.what_ifs.is_empty() => {
-                warnings.push(format!("the steps cannot be replayed: {error}"));
-                None
+                warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
+                (None, None)
             }
-            Err(error) => return Err(error),
+            Err(error) => (None, Some(error)),
         };
         warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
         let answer = headline::of(&analysis, replayed.as_ref());
         let answer = hang.headline().into_iter().chain([answer]).collect::<Vec<_>>().join("; ");
-        Ok(Shown { analysis, replayed, answer, warnings, hang })
+        Ok(Shown { analysis, replayed, answer, warnings, hang, failure })
     }
 
     fn files(&self) -> Result<ResultFiles> {
@@ -257,7 +261,9 @@ impl Replay {
     /// Refuses one rank of several, unless it was requested to stand for all.
     fn check_alone(&self, job: &Job) -> Result<()> {
         match job.alone().filter(|_| !self.as_all_ranks) {
-            Some(alone) => Err(alone.help("add the others, or let this one stand for all (--as-all-ranks)")),
+            Some(alone) => {
+                Err(alone.help("add the others, or let this one stand for all (perf4sight replay --as-all-ranks)"))
+            }
             None => Ok(()),
         }
     }
@@ -292,30 +298,42 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         )
     });
     let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
-    let unknown = replayed.plain_bounds.filter(|_| !replayed.what_ifs.is_empty()).map(|bounds| {
+    let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
         format!(
-            "what recording adds to a step is not known, and is in all times: a step without it takes {least} to {most}, and the intervals of what-ifs hold that; perf4sight record measures it, or give the time of a step without the profiler (--plain-step-ms)"
+            "what recording adds to a step is not known, and is in all times: a step without it takes {least} to {most}, and the intervals of what-ifs hold that; perf4sight record measures it, or give the time of a step without the profiler (perf4sight replay --plain-step-ms)"
         )
     });
-    let assumed = replayed.what_ifs.iter().flat_map(|(text, outcome)| {
+    let assumed = replayed.answered().flat_map(|(text, outcome)| {
         outcome.assumptions.iter().map(move |assumption| format!("what-if \"{text}\": {assumption}"))
     });
-    [unlike, far, disturbed, distorted, unknown].into_iter().flatten().chain(assumed).collect()
+    let unanswered = replayed
+        .unanswered()
+        .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
+    [unlike, far, disturbed, distorted, unknown].into_iter().flatten().chain(assumed).chain(unanswered).collect()
+}
+
+/// An error with what was expected and what helps, in one line.
+fn in_a_line(error: &Error) -> String {
+    error.to_string().replace("\n  ", "; ")
 }
 
 /// How recorded steps differ from plain ones, and what was done about it.
 fn distorted(plain: PlainStep, distortion: Distortion) -> String {
     let longer = if distortion.percent() < 0.0 { "shorter" } else { "longer" };
     let done = match distortion.correction {
-        Correction::Threads(_) => "the work of threads was shortened by that",
-        Correction::All(_) => "all times were stretched by that",
-        Correction::None => "recording does not explain it, and nothing was corrected",
+        Correction::Threads(_) => "the work of threads was shortened until it took as long as a step without recording",
+        Correction::All(_) => "all times were stretched until it took as long as a step without recording",
+        Correction::None => "recording does not explain how far that is from a step without it: nothing was corrected",
     };
     let measured = match plain.steps {
         Some(steps) => format!("the median of {} without recording", counted(steps as u64, "step")),
         None => "the plain step".to_owned(),
     };
-    let (time, percent) = (Milliseconds(plain.time as f64 / 1e6), Percent(distortion.percent().abs()));
-    format!("the typical recorded step is {percent} {longer} than {measured}, {time}; {done}")
+    let percent = Percent(distortion.percent().abs());
+    let [recorded, replayed, time] =
+        [distortion.recorded, distortion.replayed, plain.time].map(|time| Milliseconds(time as f64 / 1e6));
+    format!(
+        "the median recorded step, {recorded}, is {percent} {longer} than {measured}, {time}; the replayed step, which nothing disturbs, took {replayed}, and {done}"
+    )
 }

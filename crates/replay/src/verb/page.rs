@@ -17,7 +17,7 @@ const DRAWN: usize = 32;
 
 /// The whole page.
 pub(super) fn of(shown: &Shown) -> Page {
-    let Shown { analysis, replayed, answer, warnings, hang } = shown;
+    let Shown { analysis, replayed, answer, warnings, hang, .. } = shown;
     let mut page = Page::new("Who waits for whom in distributed training", subtitle(analysis));
     if !hang.blocked.is_empty() {
         page.chapter("Operations that do not end", [Block::Table(super::hang::table(hang))]);
@@ -79,9 +79,14 @@ fn answers(analysis: &Analysis, answer: &str, warnings: &[String]) -> Vec<Block>
             .filter(|table| !table.is_empty())
             .map(Block::Table),
     );
-    let warnings: Vec<String> = warnings.iter().map(|warning| sentence(warning)).collect();
-    blocks.extend(Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List));
+    blocks.extend(warning_list(warnings));
     blocks
+}
+
+/// The warnings as sentences.
+pub(super) fn warning_list(warnings: &[String]) -> Option<Block> {
+    let warnings: Vec<String> = warnings.iter().map(|warning| sentence(warning)).collect();
+    Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List)
 }
 
 fn facts(analysis: &Analysis) -> Vec<Fact> {

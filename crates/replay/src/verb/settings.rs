@@ -16,10 +16,10 @@ pub(super) const TABLE: Table = Table {
             ),
             flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
             text("what_if").several().value("CHANGE")
-                .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'rank 3 as the others', 'bucket_cap_mb = 8'. Several changes of one case have semicolons between them."),
+                .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'bucket_cap_mb = 8' and others (replay --help lists them, docs/replay.md with what they assume). Several changes of one case have semicolons between them."),
             word("algorithm", algorithms).or("ring")
                 .help("How collective operations are done."),
-            number("plain_step_ms", 1e-9).value("MS")
+            number("plain_step_ms", 1e-6).value("MS")
                 .help("Milliseconds of a step without the profiler; what recording adds is then taken out. What perf4sight record timed is known without it."),
             path("nccl_tests").value("FILE")
                 .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones in what-ifs."),
@@ -60,6 +60,23 @@ Examples:
   perf4sight replay --record -- torchrun --nproc-per-node 2 train.py
   perf4sight replay traces/ --what-if 'bandwidth x 0.5' --what-if 'bandwidth x 0.5; bucket_cap_mb = 8'
   perf4sight replay traces/ --what-if 'gpu = H100' --cost-model model.json
+
+Changes of --what-if; factors are from 0.000001 to 1000000. What each assumes: docs/replay.md.
+  bandwidth x 0.5                    links carry half as many bytes a second
+  latency x 2                        messages take twice as long to arrive
+  ranks = 64                         more ranks that do what the recorded ones do
+  ranks = 64 by tree                 the same with another algorithm of all-reduce: ring, tree
+  ranks = 64 on 8 nodes              all-reduce within nodes, then between them
+  ranks = 64 on 8 nodes of 900 Gb/s  the same, where the links within a node are known
+  rank 3 as the others               a rank without what makes it different
+  bucket_cap_mb = 8                  other buckets of DistributedDataParallel; default for PyTorch's
+  operations 'gelu*' x 0.5           operations, and all inside them, take half as long
+  remove operations 'gelu*'          they are gone
+  add 2 ms after operations 'gelu*'  more work behind each of them: s, ms, us, ns
+  gpu x 1.5                          kernels are faster by this factor
+  cpu x 1.5                          operations on threads are faster by this factor
+  gpu = H100                         another GPU, by a model of operations (--cost-model)
+  precision = bf16                   half the bytes, from fp32: bf16, fp16
 
 Steps are those of PyTorch's profiler, else those of an optimizer. timeline.json.gz holds one step of all ranks on one
 clock; Perfetto and chrome://tracing open it.";

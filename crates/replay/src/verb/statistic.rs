@@ -54,8 +54,14 @@ impl Verb for Statistic {
 }
 
 impl Statistic {
+    /// Refuses to replace a file of others, before traces are read.
+    pub(super) fn check(&self) -> Result<()> {
+        overwrite::check_contents(&self.out, table("", [].iter()).to_csv(), self.overwrite)
+    }
+
     /// Reads the traces, counts their operations and writes the table; `also` writes more of the job.
     pub(super) fn count(&self, context: &mut Context, also: impl FnOnce(&Job) -> Result<()>) -> Result<Summary> {
+        self.check()?;
         let progress = context.console.progress(2, "reading traces");
         let job = Job::read(&self.traces)?;
         progress.advance(1);
@@ -90,7 +96,7 @@ fn table<'a>(title: &str, operations: impl Iterator<Item = &'a Operation>) -> Ta
         Column::number("mean_ms", "mean"),
         Column::number("deviation_ms", "spread"),
         Column::number("total_ms", "in a step"),
-        Column::number("share_percent", "share"),
+        Column::number("share_percent", "share of a step"),
     ];
     let mut table = Table::new(title, columns);
     for one in operations {

@@ -38,7 +38,7 @@ impl Change for Added {
         let mut last: Vec<_> = found.windows(2).filter(|pair| is_last(pair)).map(|pair| pair[0]).collect();
         last.extend(found.last());
         for id in last {
-            graph.set_duration(id, graph.node(id).duration + self.nanoseconds);
+            graph.set_duration(id, graph.node(id).duration.saturating_add(self.nanoseconds));
         }
         Ok(())
     }

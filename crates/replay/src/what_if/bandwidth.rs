@@ -19,6 +19,7 @@ impl Change for Bandwidth {
         scale_transfers(scenario, |latency, bytes| latency + bytes / self.0);
         for cost in scenario.communication.groups.iter_mut().flatten() {
             cost.per_byte = scaled(cost.per_byte, 1.0 / self.0);
+            cost.per_byte_within_node = cost.per_byte_within_node.map(|per_byte| per_byte / self.0);
         }
         Ok(())
     }
@@ -52,7 +53,7 @@ fn share_of_bytes(
     let shape = crate::communication::shape(transfer.operation, algorithm, ranks, bytes);
     let time = cost.time(shape);
     match time > 0.0 {
-        true => cost.per_byte.value * shape.bytes / time,
+        true => cost.time_of_bytes(shape) / time,
         false => 0.0,
     }
 }

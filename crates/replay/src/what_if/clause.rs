@@ -52,11 +52,15 @@ impl Clause {
     }
 }
 
-/// A number above zero.
+/// Factors and sizes beyond these are no question about a training step.
+const ACCEPTED: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
+/// A factor or size.
 pub(super) fn positive(text: &str) -> Result<f64> {
     match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        Ok(_) | Err(_) => Err(Error::usage(format!("\"{text}\" is no factor or size")).expected("a number above 0")),
+        Ok(number) if ACCEPTED.contains(&number) => Ok(number),
+        Ok(_) | Err(_) => Err(Error::usage(format!("\"{text}\" is no factor or size that makes sense"))
+            .expected(format!("a number from {} to {}", ACCEPTED.start(), ACCEPTED.end()))),
     }
 }
 

@@ -160,3 +160,37 @@ fn nearest_subject(text: &str) -> Option<&'static str> {
     let known = nearest(word, FORMS.map(|form| subject(form.example)))?;
     FORMS.iter().map(|form| form.example).find(|example| subject(example) == known)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The help and the page list every form that is read.
+    #[test]
+    fn every_form_is_documented() {
+        let page = include_str!("../../../../docs/replay.md");
+        let help = crate::verb::VERB.after_help;
+        for Form { example, .. } in FORMS {
+            assert!(page.contains(&format!("| `{example}")) && help.contains(&format!("  {example} ")), "{example}");
+        }
+    }
+
+    #[test]
+    fn factors_that_make_no_sense_are_refused_with_those_that_do() {
+        for text in [
+            "bandwidth x 1e-300",
+            "latency x 1e200",
+            "operations '*' x 1e200",
+            "cpu x 1e-200",
+            "gpu x inf",
+            "add 1e300 ms after operations '*'",
+            "bucket_cap_mb = 1e300",
+            "bandwidth x -1",
+            "bandwidth x nan",
+        ] {
+            let error = parse(text).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("from 0.000001 to 1000000"), "{error}");
+        }
+        assert!(parse("bandwidth x 1000000").is_ok() && parse("bandwidth x 1e-6").is_ok());
+    }
+}

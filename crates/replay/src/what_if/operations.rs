@@ -3,8 +3,9 @@
 
 use super::clause::{Clause, pattern};
 use super::{Change, Scenario};
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, Kind, NodeId};
 use perf4sight_base::error::{Error, Result, nearest};
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 struct Operations {
@@ -41,22 +42,49 @@ impl Change for Operations {
 pub(super) fn matching(graph: &Graph, pattern: &str) -> Result<Vec<NodeId>> {
     let calls = graph.calls();
     let by_call: Vec<bool> = calls.all().map(|call| calls.path(call).any(|name| matches(pattern, name))).collect();
-    let found: Vec<NodeId> = graph.ids().filter(|id| by_call[graph.node(*id).call.index()]).collect();
+    let found: Vec<NodeId> = operations(graph).filter(|id| by_call[graph.node(*id).call.index()]).collect();
     match found.is_empty() {
         false => Ok(found),
         true => Err(no_operation(graph, pattern)),
     }
 }
 
+/// The nodes that are work of an operation: transfers are of links, and delays of no operation.
+fn operations(graph: &Graph) -> impl Iterator<Item = NodeId> + '_ {
+    graph.ids().filter(|id| match graph.node(*id).kind {
+        Kind::Operation | Kind::Kernel | Kind::Launch => true,
+        Kind::Start | Kind::Gap | Kind::Transfer | Kind::Wait => false,
+    })
+}
+
+/// Names that an error gives at most.
+const NAMED: usize = 3;
+
 fn no_operation(graph: &Graph, pattern: &str) -> Error {
-    let error = Error::usage(format!("no operation is named '{pattern}'"))
-        .expected("names of the traces; * stands for anything");
-    let bare = pattern.trim_matches('*');
-    let containing = graph.calls().names().find(|name| !bare.is_empty() && name.contains(bare));
-    match containing.or_else(|| nearest(bare, graph.calls().names())) {
-        Some(name) => error.help(format!("did you mean '{name}'?")),
-        None => error,
+    let near = near(graph, pattern).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    Error::usage(format!("no operation is named '{pattern}'"))
+        .expected(
+            "names of operations in the traces; * stands for anything, and links are changed by bandwidth and latency",
+        )
+        .help(format!("nearest names: {near}"))
+}
+
+/// The names that a pattern may mean: those that contain it, else the nearest one, else those that take most time.
+fn near<'a>(graph: &'a Graph, pattern: &str) -> impl Iterator<Item = &'a str> {
+    let mut times: BTreeMap<&str, u64> = BTreeMap::new();
+    for id in operations(graph) {
+        let time = times.entry(graph.name(id)).or_default();
+        *time = time.saturating_add(graph.node(id).duration);
     }
+    let mut names: Vec<&str> = times.keys().copied().collect();
+    names.sort_by_key(|name| std::cmp::Reverse(times[name]));
+    let bare = pattern.trim_matches('*');
+    let closest = nearest(bare, names.iter().copied());
+    match names.iter().any(|name| !bare.is_empty() && name.contains(bare)) {
+        true => names.retain(|name| name.contains(bare)),
+        false => names = closest.map_or(names, |name| vec![name]),
+    }
+    names.into_iter().take(NAMED)
 }
 
 /// Whether a name matches a pattern, in which `*` stands for any letters. A pattern without a namespace matches names in
@@ -88,6 +116,31 @@ fn glob(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::{Builder, Node, Resource, ResourceKind};
+
+    /// A step of 100 ns of an operation, 10 of a delay and 1000 on the link.
+    #[test]
+    fn all_operations_are_neither_links_nor_delays() {
+        let mut builder = Builder::default();
+        let resource = |rank, kind| Resource { rank, kind, name: String::new() };
+        let thread = builder.resource(resource(Some(0), ResourceKind::Thread));
+        let link = builder.resource(resource(None, ResourceKind::Link));
+        for (name, kind, resource, duration) in [
+            ("aten::mm", Kind::Operation, thread, 100),
+            ("(no event)", Kind::Gap, thread, 10),
+            ("all-reduce", Kind::Transfer, link, 1000),
+        ] {
+            let call = builder.call(name, None);
+            builder.node(Node { duration, call, resource, kind, priority: 0 });
+        }
+        let graph = builder.finish().unwrap();
+        let names = |pattern: &str| -> Result<Vec<&str>> {
+            Ok(matching(&graph, pattern)?.into_iter().map(|id| graph.name(id)).collect())
+        };
+        assert_eq!(names("*"), Ok(vec!["aten::mm"]));
+        let error = names("all-reduce").unwrap_err().to_string();
+        assert!(error.contains("'aten::mm'") && error.contains("bandwidth"), "{error}");
+    }
 
     #[test]
     fn patterns_match_names_in_any_namespace() {

@@ -4,8 +4,8 @@ use super::{Change, Scenario, one_rank};
 use crate::communication::{Communication, overlap};
 use crate::graph::StepGraph;
 use crate::graph::recorded::Recorded;
-use crate::simulate::{Share, critical_path, shares, simulate};
-use perf4sight_base::error::Result;
+use crate::simulate::{Schedule, Share, critical_path, shares, simulate};
+use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::percentile;
 
 /// A predicted time in nanoseconds, with the interval over the recorded steps.
@@ -62,7 +62,7 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let all = &references(changes);
     let changed = with(typical, all)?;
     let schedule = simulate(&changed.step.graph);
-    let time = changed.step.time(&schedule) as f64;
+    let time = length(&changed.step, &schedule)?;
     let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule));
     let [low, high] = bounds(recorded, communication, all)?.map(|ratio| ratio * before as f64);
     let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
@@ -80,7 +80,7 @@ fn alone(recorded: &Recorded, communication: &Communication, changes: &[&dyn Cha
     let Some(first) = recorded.typical.ranks.first() else { return Ok(None) };
     let step = one_rank(&recorded.typical, first.number)?;
     let changed = with(Scenario { step, communication: communication.clone() }, changes)?;
-    Ok(Some(changed.step.time(&simulate(&changed.step.graph)) as f64))
+    length(&changed.step, &simulate(&changed.step.graph)).map(Some)
 }
 
 /// The typical step with changes, made one after the other: that of which [`predict`] gives the time.
@@ -121,7 +121,18 @@ fn bounds(recorded: &Recorded, communication: &Communication, changes: &[&dyn Ch
 fn ratio(step: StepGraph, communication: Communication, changes: &[&dyn Change]) -> Result<f64> {
     let before = step.time(&simulate(&step.graph)).max(1) as f64;
     let changed = with(Scenario { step, communication }, changes)?;
-    Ok(changed.step.time(&simulate(&changed.step.graph)) as f64 / before)
+    Ok(length(&changed.step, &simulate(&changed.step.graph))? / before)
+}
+
+/// A step of more than 100 days, in nanoseconds, is no answer.
+const LONGEST: u64 = 100 * 86_400 * 1_000_000_000;
+
+/// Nanoseconds of a changed step.
+fn length(step: &StepGraph, schedule: &Schedule) -> Result<f64> {
+    let time = step.time(schedule);
+    let too_long =
+        || Error::usage("a step would take more than 100 days").expected("changes after which a step is shorter");
+    (time <= LONGEST).then_some(time as f64).ok_or_else(too_long)
 }
 
 /// A scenario with changes, in which operations are as slow as the communication during them makes them then.

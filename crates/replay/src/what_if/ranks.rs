@@ -1,16 +1,29 @@
 //! `ranks = 64`: more or fewer ranks that do what the recorded ones do.
 
-use super::clause::Clause;
+use super::clause::{Clause, positive};
 use super::{Change, Scenario};
 use crate::collectives::Operation;
-use crate::communication::{Algorithm, Shape, shape};
-use crate::graph::{Group, share_of_ranks};
+use crate::communication::{Algorithm, Cost, Shape, shape};
+use crate::graph::{Group, Transfer, share_of_ranks};
 use perf4sight_base::error::{Error, Result};
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Ranks {
     ranks: u32,
-    algorithm: Algorithm,
+    /// As before where none is given.
+    algorithm: Option<Algorithm>,
+    within_node: WithinNode,
+}
+
+/// How fast links within a node are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum WithinNode {
+    /// As the recorded ones: the traces show no others.
+    AsRecorded,
+    /// So fast that they cost no time: a bound of what is not known.
+    Free,
+    /// Nanoseconds per byte.
+    PerByte(f64),
 }
 
 pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
@@ -18,22 +31,54 @@ pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
     Some(ranks(text).map(|ranks| Box::new(ranks) as Box<dyn Change>))
 }
 
-/// `64`, `64 by tree`, `64 on 8 nodes`.
+/// `64`, `64 by tree`, `64 on 8 nodes`, `64 on 8 nodes of 900 Gb/s`.
 fn ranks(text: &str) -> Result<Ranks> {
-    let wrong = || {
-        Error::usage(format!("\"{text}\" is no number of ranks"))
-            .expected("a number from 1 on, such as 64, \"64 by tree\" or \"64 on 8 nodes\"")
+    let all_alike = |ranks: &str, algorithm| -> Result<Ranks> {
+        Ok(Ranks { ranks: number(ranks, text)?, algorithm, within_node: WithinNode::AsRecorded })
     };
-    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number > 0).ok_or_else(wrong);
-    if let Some(ranks) = text.strip_suffix("by tree") {
-        return Ok(Ranks { ranks: number(ranks)?, algorithm: Algorithm::Tree });
+    match (text.split_once(" by "), text.split_once(" on ")) {
+        (Some((ranks, word)), None) => all_alike(ranks, Some(algorithm(word.trim(), text)?)),
+        (None, Some((ranks, nodes))) => on_nodes(number(ranks, text)?, nodes, text),
+        (None, None) => all_alike(text, None),
+        (Some(_), Some(_)) => Err(wrong(text)),
     }
-    if let Some((ranks, nodes)) = text.split_once(" on ") {
-        let (ranks, nodes) = (number(ranks)?, number(nodes.trim_end_matches("nodes").trim_end_matches("node"))?);
-        let ranks_per_node = ranks.div_ceil(nodes);
-        return Ok(Ranks { ranks, algorithm: Algorithm::Hierarchical { ranks_per_node } });
+}
+
+fn wrong(text: &str) -> Error {
+    Error::usage(format!("\"{text}\" is no number of ranks")).expected(
+        "a number from 1 on, such as 64, \"64 by ring\", \"64 by tree\", \"64 on 8 nodes\" or \"64 on 8 nodes of 900 Gb/s\"",
+    )
+}
+
+fn number(word: &str, text: &str) -> Result<u32> {
+    word.trim().parse::<u32>().ok().filter(|number| *number > 0).ok_or_else(|| wrong(text))
+}
+
+fn algorithm(word: &str, text: &str) -> Result<Algorithm> {
+    match word {
+        "ring" => Ok(Algorithm::Ring),
+        "tree" => Ok(Algorithm::Tree),
+        "hierarchical" => Err(wrong(text).help("say on how many nodes: \"64 on 8 nodes\" is hierarchical")),
+        _ => Err(wrong(text)),
     }
-    Ok(Ranks { ranks: number(text)?, algorithm: Algorithm::Ring })
+}
+
+/// `8 nodes`, `8 nodes of 900 Gb/s`.
+fn on_nodes(ranks: u32, nodes: &str, text: &str) -> Result<Ranks> {
+    let (nodes, rate) = nodes.split_once(" of ").map_or((nodes, None), |(nodes, rate)| (nodes, Some(rate)));
+    let nodes = number(nodes.trim_end_matches("nodes").trim_end_matches("node"), text)?;
+    if !ranks.is_multiple_of(nodes) {
+        return Err(Error::usage(format!("{ranks} ranks on {nodes} nodes are not equally many on each"))
+            .expected("a number of nodes that divides that of the ranks"));
+    }
+    let within_node = match rate {
+        // Gigabits a second to nanoseconds per byte.
+        Some(rate) => {
+            WithinNode::PerByte(8.0 / positive(rate.trim().strip_suffix("Gb/s").ok_or_else(|| wrong(text))?.trim())?)
+        }
+        None => WithinNode::AsRecorded,
+    };
+    Ok(Ranks { ranks, algorithm: Some(Algorithm::Hierarchical { ranks_per_node: ranks / nodes }), within_node })
 }
 
 impl Change for Ranks {
@@ -44,7 +89,7 @@ impl Change for Ranks {
                 .help("name the traces of fewer ranks"));
         }
         let before: u32 = scenario.step.ranks.iter().map(|rank| rank.stands_for).sum();
-        self.scale_transfers(scenario, f64::from(self.ranks) / f64::from(before.max(1)));
+        self.scale_transfers(scenario, f64::from(self.ranks) / f64::from(before.max(1)))?;
         for (place, rank) in scenario.step.ranks.iter_mut().enumerate() {
             rank.stands_for = share_of_ranks(self.ranks, recorded, place);
         }
@@ -52,13 +97,45 @@ impl Change for Ranks {
     }
 
     fn assumption(&self) -> Option<String> {
-        Some("every further rank does what a recorded one does at the same time, and has a link of its own as fast as the recorded one: stragglers and congestion that more ranks bring are not in it; the largest process groups grow with the job, smaller ones, as of tensor parallel layers, stay as they are".to_owned())
+        let more = "every further rank does what a recorded one does at the same time, and has a link of its own as fast as the recorded one: stragglers and congestion that more ranks bring are not in it; the largest process groups grow with the job, smaller ones, as of tensor parallel layers, stay as they are";
+        Some(format!("{more}{}", self.of_nodes().unwrap_or_default()))
+    }
+
+    fn bounds(&self) -> Vec<Box<dyn Change>> {
+        match self.leaves_links_open() {
+            true => vec![Box::new(Ranks { within_node: WithinNode::Free, ..*self })],
+            false => Vec::new(),
+        }
     }
 }
 
 impl Ranks {
+    fn ranks_per_node(&self) -> Option<u32> {
+        match self.algorithm {
+            Some(Algorithm::Hierarchical { ranks_per_node }) => Some(ranks_per_node),
+            Some(Algorithm::Ring | Algorithm::Tree) | None => None,
+        }
+    }
+
+    /// Whether nothing says how fast links are that the change has.
+    fn leaves_links_open(&self) -> bool {
+        self.within_node == WithinNode::AsRecorded && self.ranks_per_node().is_some_and(|ranks| ranks > 1)
+    }
+
+    /// What is assumed about nodes.
+    fn of_nodes(&self) -> Option<String> {
+        let ranks_per_node = self.ranks_per_node()?;
+        let links = "; all-reduce runs within nodes and then between them, over links between nodes that are as fast as the recorded ones";
+        let nodes = self.ranks / ranks_per_node;
+        let unknown = format!(
+            "; how fast links within a node are is not in these traces: the step is with links as fast as the recorded ones, the interval begins with links that cost no time; \"ranks = {} on {nodes} nodes of 900 Gb/s\" says it",
+            self.ranks
+        );
+        Some(format!("{links}{}", if self.leaves_links_open() { unknown.as_str() } else { "" }))
+    }
+
     /// Gives transfers of the groups that grow the time that they take among more ranks.
-    fn scale_transfers(&self, scenario: &mut Scenario, growth: f64) {
+    fn scale_transfers(&self, scenario: &mut Scenario, growth: f64) -> Result<()> {
         let Scenario { step, communication } = scenario;
         let largest = step.groups.iter().map(|group| group.size).max();
         let size = |group: &Group| match Some(group.size) == largest {
@@ -66,28 +143,57 @@ impl Ranks {
             false => group.size,
         };
         let sizes: Vec<u32> = step.groups.iter().map(size).collect();
+        let algorithm = self.algorithm.unwrap_or(communication.algorithm);
         for transfer in &mut step.transfers {
             let [old, new] = [step.groups[transfer.group].size, sizes[transfer.group]];
             if Some(old) != largest {
                 continue;
             }
-            let bytes = transfer.bytes.unwrap_or(0);
-            let before = shape(transfer.operation, communication.algorithm, old, bytes);
-            let bytes = with_ranks(transfer.operation, bytes, growth);
-            let after = shape(transfer.operation, self.algorithm, new, bytes);
             let cost = communication.groups.get(transfer.group).copied().flatten();
-            let time = |shape: Shape| match cost {
-                Some(cost) => cost.time(shape),
-                // Where only times are known, all of it is taken for bytes.
-                None => shape.bytes.max(shape.messages),
-            };
-            let factor = if time(before) > 0.0 { time(after) / time(before) } else { 1.0 };
+            let bytes = with_ranks(transfer.operation, transfer.bytes.unwrap_or(0), growth);
+            let before =
+                time(cost, shape(transfer.operation, communication.algorithm, old, transfer.bytes.unwrap_or(0)));
+            let after = time(self.on_links(cost, transfer)?, shape(transfer.operation, algorithm, new, bytes));
+            let factor = if before > 0.0 { after / before } else { 1.0 };
             let duration = step.graph.node(transfer.node).duration as f64;
             step.graph.set_duration(transfer.node, (duration * factor).round() as u64);
             transfer.bytes = transfer.bytes.map(|_| bytes);
         }
+        for cost in communication.groups.iter_mut().flatten() {
+            *cost = self.on_own_links(*cost);
+        }
         step.groups.iter_mut().zip(sizes).for_each(|(group, size)| group.size = size);
-        communication.algorithm = self.algorithm;
+        communication.algorithm = algorithm;
+        Ok(())
+    }
+
+    /// The cost of a transfer on the links that the change has.
+    fn on_links(&self, cost: Option<Cost>, transfer: &Transfer) -> Result<Option<Cost>> {
+        match (cost, self.within_node) {
+            (None, WithinNode::PerByte(_)) => Err(Error::input(format!(
+                "how fast the recorded links are is not known, for the traces do not say how many bytes {} is of",
+                transfer.operation
+            ))
+            .expected("a number of nodes without the rate of their links")),
+            (cost, _) => Ok(cost.map(|cost| self.on_own_links(cost))),
+        }
+    }
+
+    fn on_own_links(&self, cost: Cost) -> Cost {
+        let per_byte_within_node = match self.within_node {
+            WithinNode::AsRecorded => cost.per_byte_within_node,
+            WithinNode::Free => Some(0.0),
+            WithinNode::PerByte(per_byte) => Some(per_byte),
+        };
+        Cost { per_byte_within_node, ..cost }
+    }
+}
+
+/// Nanoseconds of an operation; where only times are known, all of it is taken for bytes, in units of its own.
+fn time(cost: Option<Cost>, shape: Shape) -> f64 {
+    match cost {
+        Some(cost) => cost.time(shape),
+        None => (shape.bytes + shape.bytes_within_node).max(shape.messages),
     }
 }
 
@@ -106,5 +212,82 @@ fn with_ranks(operation: Operation, bytes: u64, growth: f64) -> u64 {
         | Operation::Receive
         | Operation::SendReceive
         | Operation::Other => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::simulate;
+    use crate::synthetic::{Cluster, Made, cluster};
+
+    /// Nanoseconds of a cluster's step, and of the same with a change, whose links are of an algorithm.
+    fn before_and_after(algorithm: Algorithm, change: &Ranks) -> [u64; 2] {
+        let shape = Cluster { ranks: 4, per_byte: 5.0, ..Cluster::default() };
+        let Made { job, mut communication, .. } = cluster(&shape, 1).unwrap();
+        communication.algorithm = algorithm;
+        let mut scenario = Scenario { step: job, communication };
+        let before = scenario.step.time(&simulate(&scenario.step.graph));
+        change.apply(&mut scenario).unwrap();
+        [before, scenario.step.time(&simulate(&scenario.step.graph))]
+    }
+
+    /// As many ranks that do the same in the same way are the same.
+    #[test]
+    fn as_many_ranks_as_before_change_nothing() {
+        for (algorithm, texts) in [
+            (Algorithm::Ring, ["4", "4 by ring", "4 on 1 nodes"]),
+            (Algorithm::Tree, ["4", "4 by tree", "4  by  tree"]),
+        ] {
+            for text in texts {
+                let [before, after] = before_and_after(algorithm, &ranks(text).unwrap());
+                assert_eq!(before, after, "{algorithm:?}: {text}");
+            }
+        }
+    }
+
+    /// 16 ranks send 2 (16 - 1) / 16 = 1.875 of the bytes over links of one speed, however they are grouped; 8 ranks on each of two
+    /// nodes send 0.125 of them between the nodes. The 4 recorded ones send 1.5.
+    #[test]
+    fn links_within_nodes_are_as_fast_as_the_recorded_ones_unless_said() {
+        let shape = Cluster { ranks: 4, latency: 0.0, ..Cluster::default() };
+        let Made { job, communication, .. } = cluster(&shape, 1).unwrap();
+        let scenario = Scenario { step: job, communication };
+        let transfer = scenario.step.transfers[0].node;
+        let time = |change: &dyn Change| {
+            let mut scenario = scenario.clone();
+            change.apply(&mut scenario).unwrap();
+            scenario.step.graph.node(transfer).duration as f64
+        };
+        let recorded = scenario.step.graph.node(transfer).duration as f64;
+        let two_nodes = ranks("16 on 2 nodes").unwrap();
+        let near = |time: f64, share: f64| (time / recorded / (share / 1.5) - 1.0).abs() < 1e-6;
+        assert!(near(time(&two_nodes), 1.875) && near(time(&ranks("16").unwrap()), 1.875));
+        let [bound] = two_nodes.bounds().try_into().unwrap();
+        assert!(near(time(bound.as_ref()), 0.125));
+        // Recorded links of 0.1 ns a byte carry 80 Gb/s; those of 800 Gb/s take a tenth of the 1.75 within the nodes.
+        let faster = ranks("16 on 2 nodes of 800 Gb/s").unwrap();
+        assert!(near(time(&faster), 0.175 + 0.125) && faster.bounds().is_empty());
+        assert!(two_nodes.assumption().unwrap().contains("not in these traces"));
+    }
+
+    #[test]
+    fn numbers_of_ranks_are_read_or_refused_with_what_is_accepted() {
+        let algorithm = |text: &str| ranks(text).map(|ranks| ranks.algorithm);
+        assert_eq!(algorithm("64").unwrap(), None);
+        assert_eq!(algorithm("64 by ring").unwrap(), Some(Algorithm::Ring));
+        assert_eq!(algorithm("64 on 8 nodes").unwrap(), Some(Algorithm::Hierarchical { ranks_per_node: 8 }));
+        let refused = [
+            ("8 on 9 nodes", "divides"),
+            ("8 on 3 nodes", "divides"),
+            ("8 on 0 nodes", "from 1 on"),
+            ("8 by hierarchical", "on how many nodes"),
+            ("8 by star", "8 by star"),
+            ("8 on 2 nodes of much", "Gb/s"),
+            ("8 by ring on 2 nodes", "64 by ring"),
+        ];
+        for (text, part) in refused {
+            assert!(algorithm(text).unwrap_err().to_string().contains(part), "{text}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Shown, tables};
 use crate::passes::Found;
+use perf4sight_base::overwrite::PROGRAM;
 use serde_json::{Value, json};
 
 /// The version of `optimize.json`.
@@ -9,6 +10,7 @@ pub(super) const FORMAT: u32 = 1;
 
 pub(super) fn of(shown: &Shown) -> Value {
     json!({
+        "generator": PROGRAM,
         "format": FORMAT,
         "answer": shown.answer,
         "step_ms": shown.start.before() as f64 / 1e6,

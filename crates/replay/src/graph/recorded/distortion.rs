@@ -3,12 +3,15 @@
 use super::Recorded;
 use crate::graph::{Graph, Kind, NodeId, ResourceKind};
 use crate::simulate::simulate;
+use perf4sight_base::stats::median;
 
 /// The difference between a recorded step and one without recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distortion {
-    /// The replayed typical step, in nanoseconds.
+    /// The median recorded step, in nanoseconds.
     pub recorded: u64,
+    /// The replayed typical step, which nothing disturbs, in nanoseconds.
+    pub replayed: u64,
     /// The step without recording, in nanoseconds.
     pub plain: u64,
     /// How the replayed step became the plain one.
@@ -20,8 +23,8 @@ pub struct Distortion {
 pub enum Correction {
     /// Recording makes the work of threads longer: their times were multiplied by this factor below 1.
     Threads(f64),
-    /// The plain steps were longer. Recording makes nothing shorter, so that they were disturbed as a whole: all times were
-    /// multiplied by this factor from 1 on.
+    /// The plain steps were longer than the replayed one. Recording makes nothing shorter, so that they were disturbed as a whole:
+    /// all times were multiplied by this factor from 1 on.
     All(f64),
     /// No sensible factor does it; nothing was changed.
     None,
@@ -35,7 +38,7 @@ const HALVINGS: usize = 20;
 impl Distortion {
     /// By how much the recorded step is longer, in percent of the plain step.
     pub fn percent(&self) -> f64 {
-        100.0 * (self.recorded as f64 / self.plain as f64 - 1.0)
+        100.0 * (self.recorded as f64 / self.plain.max(1) as f64 - 1.0)
     }
 
     /// By how much shorter and longer than `after`, predicted for a step with changes, that step may be: what made plain steps
@@ -51,20 +54,21 @@ impl Recorded {
     /// Makes the typical step as long as steps without recording, which take `plain` nanoseconds.
     pub fn take_out_distortion(&mut self, plain: u64) -> Distortion {
         let threads = thread_nodes(&self.typical.graph);
-        let recorded = self.time_with(&threads, 1.0);
-        let correction = self.correction(&threads, recorded, plain);
+        let replayed = self.time_with(&threads, 1.0);
+        let correction = self.correction(&threads, replayed, plain);
         match correction {
             Correction::Threads(factor) => self.scale(&threads, factor),
             Correction::All(factor) => self.scale(&self.typical.graph.ids().collect::<Vec<_>>(), factor),
             Correction::None => {}
         }
-        Distortion { recorded, plain, correction }
+        let recorded = median(&self.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>()) as u64;
+        Distortion { recorded, replayed, plain, correction }
     }
 
-    fn correction(&self, threads: &[NodeId], recorded: u64, plain: u64) -> Correction {
+    fn correction(&self, threads: &[NodeId], replayed: u64, plain: u64) -> Correction {
         let [least, most] = FACTORS;
-        if plain >= recorded {
-            let factor = plain as f64 / recorded as f64;
+        if plain >= replayed {
+            let factor = plain as f64 / replayed as f64;
             return if factor <= most { Correction::All(factor) } else { Correction::None };
         }
         if self.time_with(threads, least) > plain {
@@ -120,9 +124,11 @@ mod tests {
     /// all of the 20 on top of it; 50 is predicted.
     #[test]
     fn what_makes_plain_steps_longer_may_go_or_stay_whole() {
-        let distortion = Distortion { recorded: 80, plain: 100, correction: Correction::All(1.25) };
+        let of = |replayed, correction| Distortion { recorded: 120, replayed, plain: 100, correction };
+        let distortion = of(80, Correction::All(1.25));
         assert_eq!(distortion.unexplained(50.0).map(|bound| (50.0 * bound).round()), [40.0, 60.0]);
-        let explained = Distortion { recorded: 110, plain: 100, correction: Correction::Threads(0.9) };
-        assert_eq!(explained.unexplained(50.0), [1.0, 1.0]);
+        assert_eq!(of(110, Correction::Threads(0.9)).unexplained(50.0), [1.0, 1.0]);
+        // What recording costs is the difference of recorded steps, whatever the replayed one takes.
+        assert!((distortion.percent() - 20.0).abs() < 1e-9);
     }
 }

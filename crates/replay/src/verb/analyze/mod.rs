@@ -13,11 +13,12 @@ use crate::replayed::{self, Request};
 use crate::timeline;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, overwrite};
+use perf4sight_traces::is_own_timeline;
 use perf4sight_verb::config::{Setting, Values, flag, integer, number, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb};
 use recorders::Compared;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The published arguments that have an effect here. Multi-word ones are spelled with underscores or hyphens.
@@ -34,7 +35,7 @@ pub const SETTINGS: &[Setting] = &[
     text("sub_option").alias("sub_option").help(
         "Of replay: smlt_delay_cmp or smlt_delay_comm, which stretch computation or communication by --delay-ratio; of optimize: tensor_fusion, xla, amp, memory, ^memory, from_opfs2tsfs, train_gpu, train_amp.",
     ),
-    number("delay_ratio", 1e-9).or("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
+    number("delay_ratio", 1e-6).or("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
 ];
 
 /// Published arguments of each of the published programs.
@@ -121,7 +122,10 @@ pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     };
     let verb: Box<dyn Verb> = match values.get::<String>("option")?.as_str() {
         "replay" => Box::new(Replayed { replay: replay(values, traces.clone(), &out)?, out }),
-        "collect" => collect::verb(traces.clone(), out.join(COLLECTED)),
+        "collect" => {
+            let file = out.join(COLLECTED);
+            Box::new(Collected { verb: collect::verb(traces.clone(), file.clone()), file })
+        }
         "statistic" => {
             Box::new(Statistic { table: super::statistic::new(traces.clone(), out.join(TABLE_OF_ALL)), out })
         }
@@ -160,8 +164,8 @@ struct Replayed {
 impl Verb for Replayed {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let [synthetic, graph, critical] = [SYNTHETIC, GRAPH, CRITICAL_PATH].map(|name| self.out.join(name));
-        [&synthetic, &critical].into_iter().try_for_each(|file| overwrite::check(file, false, is_ours))?;
-        overwrite::check(&graph, false, graph::is_ours)?;
+        [&synthetic, &critical].into_iter().try_for_each(|file| check(file, is_own_timeline))?;
+        check(&graph, graph::is_ours)?;
         let mut is_written = false;
         let mut summary = self.replay.compare(self.replay.files()?, context, |job, replayed| {
             is_written = true;
@@ -199,18 +203,35 @@ struct Statistic {
 impl Verb for Statistic {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let published = self.out.join(STATISTIC);
-        overwrite::check(&published, false, statistic::is_ours)?;
+        check(&published, statistic::is_ours)?;
+        self.table.check().map_err(elsewhere)?;
         let mut summary = self.table.count(context, |job| atomic_write::save(&published, statistic::of(job)?))?;
         summary.files.push(("statistics", published));
         Ok(summary)
     }
 }
 
-/// Whether a timeline was written by this program: by its beginning.
-fn is_ours(file: File) -> bool {
-    let mut head = Vec::new();
-    let read = file.take(crate::timeline::HEAD.len() as u64).read_to_end(&mut head);
-    read.is_ok() && head == crate::timeline::HEAD
+/// Refuses to replace a file of others.
+fn check(file: &Path, is_ours: impl FnOnce(File) -> bool) -> Result<()> {
+    overwrite::check(file, false, is_ours).map_err(elsewhere)
+}
+
+/// The published call replaces no files of others.
+fn elsewhere(error: Error) -> Error {
+    error.help("choose another folder (--workspace)")
+}
+
+/// The verb that joins traces, into a file that is not of others.
+struct Collected {
+    verb: Box<dyn Verb>,
+    file: PathBuf,
+}
+
+impl Verb for Collected {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        check(&self.file, is_own_timeline)?;
+        self.verb.run(context)
+    }
 }
 
 #[cfg(test)]

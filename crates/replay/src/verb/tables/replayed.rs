@@ -105,6 +105,15 @@ pub(in crate::verb) fn what_ifs(replayed: &Replayed) -> Table {
     ];
     let mut table = Table::new("What changes would bring", columns);
     for (text, outcome) in &replayed.what_ifs {
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(why) => {
+                let why = why.to_string().lines().next().map(|line| format!("cannot be asked: {line}"));
+                let [time, low, high, change] = [const { Cell::Missing }; 4];
+                table.row([text.as_str().into(), time, low, high, change, why.unwrap_or_default().into()]);
+                continue;
+            }
+        };
         let after = outcome.after;
         let most = outcome.critical.first().map_or(String::new(), |share| match share.rank {
             Some(rank) => format!("{} of rank {rank}", kind(share.kind)),
@@ -174,11 +183,11 @@ pub(in crate::verb) fn alone(replayed: &Replayed) -> Table {
         Column::number("difference_percent", "difference"),
     ];
     let mut table = Table::new("The same by a replay of one rank, as Daydream's", columns);
-    for (text, outcome) in &replayed.what_ifs {
+    for (text, outcome) in replayed.answered() {
         let Some(alone) = outcome.alone else { continue };
         let difference = Percent(100.0 * (alone / outcome.after.time.max(1.0) - 1.0));
         table.row([
-            text.as_str().into(),
+            text.into(),
             milliseconds(outcome.after.time).into(),
             milliseconds(alone).into(),
             difference.into(),

@@ -1,0 +1,124 @@
+//! `replay` as a whole, on made-up traces and dumps.
+
+use super::*;
+use crate::synthetic::{Cluster, cluster, write_traces};
+use perf4sight_base::overwrite::PROGRAM;
+use perf4sight_report::{Console, Mode, Settings};
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tempfile::TempDir;
+
+fn context() -> Context {
+    let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+    let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
+    Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new())
+}
+
+fn replay(traces: Vec<PathBuf>, out: &Path, what_ifs: &[&str], algorithm: Algorithm) -> Replay {
+    let what_ifs = what_ifs.iter().map(|text| (*text).to_owned()).collect();
+    let request = Request { what_ifs, algorithm, plain: None, nccl_tests: None, cost_model: None };
+    Replay { record: None, traces, out: out.to_owned(), as_all_ranks: false, request }
+}
+
+/// A folder with three steps of a cluster of four ranks on a slow link.
+fn traces() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let shape = Cluster { ranks: 4, layers: 8, per_byte: 1.0, jitter: 0.01, ..Cluster::default() };
+    let steps: Vec<_> = (0..3).map(|seed| cluster(&shape, seed).unwrap()).collect();
+    write_traces(&steps, &[], folder.path()).unwrap();
+    folder
+}
+
+fn read(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join(files::JSON)).unwrap()).unwrap()
+}
+
+/// The change of each what-if in percent; none for one without an answer.
+fn changes(json: &Value) -> Vec<Option<f64>> {
+    let rows = json["replay"]["what_ifs"].as_array().unwrap();
+    rows.iter().map(|row| row["change_percent"].as_f64()).collect()
+}
+
+#[test]
+fn what_the_traces_cannot_answer_leaves_the_other_answers() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let what_ifs =
+        ["operations 'gelu*' x 0.5", "rank 9 as the others", "bandwidth x 1e-6; bandwidth x 1e-6", "bandwidth x 0.5"];
+    let replay = replay(vec![traces.path().to_owned()], out.path(), &what_ifs, Algorithm::Ring);
+    let mut context = context();
+    let summary = replay.run(&mut context).unwrap();
+    assert!(summary.failure.is_none());
+    let json = read(out.path());
+    let changes = changes(&json);
+    assert_eq!(changes[..3], [None; 3]);
+    assert!(changes[3].is_some_and(|change| change > 10.0), "{changes:?}");
+    let row = &json["replay"]["what_ifs"][0]["critical"];
+    assert_eq!(row, "cannot be asked: no operation is named 'gelu*'");
+    let reasons = ["nearest names: '", "rank 9 has no trace", "more than 100 days"];
+    for (place, reason) in reasons.into_iter().enumerate() {
+        let told = json["replay"]["what_ifs_unanswered"][place]["cannot_be_asked"].as_str().unwrap();
+        assert!(told.contains(reason), "{told}");
+        assert!(context.warnings().iter().any(|warning| warning.contains(reason)), "{:?}", context.warnings());
+    }
+}
+
+/// Of four ranks a what-if of four ranks, done as they are taken to be, is the same step.
+#[test]
+fn as_many_ranks_by_the_same_algorithm_change_nothing() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    for (algorithm, same) in [(Algorithm::Ring, "ranks = 4 by ring"), (Algorithm::Tree, "ranks = 4 by tree")] {
+        replay(vec![traces.path().to_owned()], out.path(), &["ranks = 4", same], algorithm)
+            .run(&mut context())
+            .unwrap();
+        assert_eq!(changes(&read(out.path())), [Some(0.0); 2], "{algorithm:?}");
+    }
+}
+
+/// The results of a replay in the folder of the traces, twice, and what other verbs write there.
+#[test]
+fn results_among_the_traces_are_no_traces() {
+    let traces = traces();
+    let here = vec![traces.path().to_owned()];
+    collect::verb(here.clone(), traces.path().join("collected.json.gz")).run(&mut context()).unwrap();
+    for _ in 0..2 {
+        let mut context = context();
+        replay(here.clone(), traces.path(), &[], Algorithm::Ring).run(&mut context).unwrap();
+        assert_eq!(read(traces.path())["ranks"].as_array().unwrap().len(), 4);
+        let passed_over = context.warnings().iter().find(|warning| warning.contains("passed over"));
+        assert_eq!(passed_over, None);
+    }
+}
+
+/// Dumps without times give the same keys as traces, into the folder that was chosen.
+#[test]
+fn a_hang_is_written_with_the_keys_of_every_replay() {
+    let [out, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let flight = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flight");
+    let dumps = (0..3).map(|rank| flight.join(format!("gloo_trace_rank_{rank}"))).collect();
+    let hanging = replay(dumps, out.path(), &["bandwidth x 2"], Algorithm::Ring);
+    // Twice: what it wrote is its own to replace.
+    for _ in 0..2 {
+        let summary = hanging.run(&mut context()).unwrap();
+        assert!(summary.files.iter().all(|(_, file)| file.metadata().unwrap().len() > 100));
+    }
+    let hang = read(out.path());
+    assert!(hang["answer"].as_str().unwrap().contains("rank 2 has not come to all_reduce 6"));
+    assert!(hang["hang"]["operations"].is_array() && hang["generator"] == PROGRAM);
+    assert!(hang["warnings"].to_string().contains("what changes would bring"));
+    let traces = traces();
+    replay(vec![traces.path().to_owned()], other.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    let keys = |json: &Value| json.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
+    assert_eq!(keys(&hang), keys(&read(other.path())));
+    assert!(fs::read_to_string(out.path().join(files::REPORT)).unwrap().contains("all_reduce"));
+}
+
+/// The advice names what there is: no verb with a folder of results replaces files of others.
+#[test]
+fn a_folder_of_others_is_refused_with_advice_that_works() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    fs::write(out.path().join(files::JSON), "own").unwrap();
+    let refused = replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context()).err();
+    assert_eq!(refused.as_ref().and_then(Error::remedy), Some("choose another folder (out)"));
+}

@@ -1,0 +1,87 @@
+//! Recognises what this program wrote, perhaps next to the traces that it read: none of it is the trace of a rank.
+
+use flate2::read::GzDecoder;
+use perf4sight_base::overwrite::PROGRAM;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+/// The beginning of every timeline that this program writes.
+pub const TIMELINE: &[u8] = br#"{"generator": "perf4sight", "displayTimeUnit": "ms", "traceEvents": ["#;
+/// The first bytes of a gzipped file (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Bytes of a gzipped file that hold more than the beginning of what it contains.
+const PACKED: u64 = 65_536;
+/// The names of results in JSON, whose field `generator` names this program.
+const RESULTS: [&str; 2] = ["replay.json", "optimize.json"];
+
+/// The field of a result that names the program.
+#[derive(Deserialize)]
+struct Generated {
+    generator: Option<String>,
+}
+
+/// Whether this program wrote a file of a folder of traces, by its content.
+pub fn is_own(file: &Path) -> bool {
+    let Ok(opened) = File::open(file) else { return false };
+    let is_result = file.file_name().is_some_and(|name| RESULTS.iter().any(|result| name == *result));
+    match is_result {
+        true => serde_json::from_reader(BufReader::new(opened))
+            .is_ok_and(|Generated { generator }| generator.as_deref() == Some(PROGRAM)),
+        false => is_own_timeline(opened),
+    }
+}
+
+/// Whether this program wrote a timeline, gzipped or not.
+pub fn is_own_timeline(file: impl Read) -> bool {
+    let mut packed = Vec::new();
+    if file.take(PACKED).read_to_end(&mut packed).is_err() || !packed.starts_with(&GZIP) {
+        return packed.starts_with(TIMELINE);
+    }
+    let mut head = Vec::new();
+    // The packed bytes end in the middle of the file.
+    _ = GzDecoder::new(packed.as_slice()).take(TIMELINE.len() as u64).read_to_end(&mut head);
+    head == TIMELINE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_ranks;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::fs;
+    use std::io::Write;
+
+    const RANK: &str = r#"{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}"#;
+
+    fn zipped(text: &[u8]) -> Vec<u8> {
+        let mut file = GzEncoder::new(Vec::new(), Compression::fast());
+        file.write_all(text).unwrap();
+        file.finish().unwrap()
+    }
+
+    /// A trace, and what replay and collect write next to it, under these and other names.
+    #[test]
+    fn a_folder_is_read_without_what_this_program_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = [TIMELINE, RANK.as_bytes()].concat();
+        let write = |name: &str, text: &[u8]| fs::write(folder.path().join(name), text).unwrap();
+        write("timeline.json.gz", &zipped(&own));
+        write("everything.json", &own);
+        write("replay.json", br#"{"answer": "none", "generator": "perf4sight"}"#);
+        let error = read_ranks(&[folder.path().to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("perf4sight wrote"), "{error}");
+        write("rank0.json", format!("{{\"traceEvents\": [{RANK}").as_bytes());
+        let ranks = read_ranks(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(ranks.len(), 1);
+        assert!(ranks[0].trace.damage.warnings().is_empty(), "{:?}", ranks[0].trace.damage);
+        // Of others with such a name it is said that it was passed over.
+        write("replay.json", br#"{"generator": "something else"}"#);
+        let ranks = read_ranks(&[folder.path().to_owned()]).unwrap();
+        assert!(ranks[0].trace.damage.warnings()[0].contains("replay.json"));
+        // What is named by itself is read.
+        assert_eq!(read_ranks(&[folder.path().join("everything.json")]).unwrap().len(), 1);
+    }
+}
