@@ -67,7 +67,7 @@ fn typical(recorded: &Recorded) {
         println!("  {what}: {:.3} ms, {:+.2} % of the median", time / 1e6, 100.0 * (time / middle - 1.0));
     }
     let graph = &recorded.typical.graph;
-    for share in shares(graph, &critical_path(graph, &simulate(graph))) {
+    for share in shares(graph, &critical_path(graph, &simulate(graph)), u64::MAX) {
         println!("    {:?} {:?} {:.3} ms", share.rank, share.kind, share.time as f64 / 1e6);
     }
 }

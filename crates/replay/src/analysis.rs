@@ -31,8 +31,13 @@ pub struct Analysis {
 
 impl Analysis {
     /// Analyses a job.
-    pub fn of(job: Job) -> Self {
-        let exchanges = Exchanges::of(&job);
+    pub fn of(mut job: Job) -> Self {
+        let mut exchanges = Exchanges::of(&job);
+        let incomplete = exchanges.incomplete_steps(&job);
+        if !incomplete.is_empty() {
+            job.leave_out(&incomplete);
+            exchanges = Exchanges::of(&job);
+        }
         let clocks = Clocks::of(&job, &exchanges);
         let waiting = Waiting::of(&job, &exchanges, &clocks);
         let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));

@@ -180,6 +180,9 @@ impl Replayed {
         let communication = request.communication(&recorded)?;
         let known = request.known(job.gpu())?;
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
+        if before == 0 {
+            return Err(nothing_to_replay());
+        }
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
         let plain_bounds = (!is_known).then(|| [least.min(before), as_recorded.max(before)]);
         let predicted = |text: &String| -> Result<Outcome> {
@@ -196,7 +199,7 @@ impl Replayed {
         let step = recorded.typical;
         let schedule = simulate(&step.graph);
         let path = critical_path(&step.graph, &schedule);
-        let names = of_names(&step.graph, &path);
+        let names = of_names(&step.graph, &path, before);
         Ok(Replayed {
             ranks: ranks(&step, &schedule, &steps),
             steps,
@@ -205,7 +208,7 @@ impl Replayed {
             undisturbed,
             as_recorded,
             plain_bounds,
-            critical: shares(&step.graph, &path),
+            critical: shares(&step.graph, &path, before),
             names: names.into_iter().map(|(name, time)| (name.to_owned(), time)).collect(),
             groups: step.groups.iter().map(|group| group.name.clone()).collect(),
             step,
@@ -248,6 +251,11 @@ impl Replayed {
     pub fn worst(&self) -> f64 {
         self.steps.iter().map(|step| step.error().abs()).fold(0.0, f64::max)
     }
+}
+
+fn nothing_to_replay() -> Error {
+    let error = Error::input("no step has an operation on a thread or stream that takes time");
+    error.expected("traces of a profiler, with the operations of each rank")
 }
 
 fn steps(recorded: &Recorded) -> Vec<ReplayedStep> {

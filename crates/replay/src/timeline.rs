@@ -137,7 +137,8 @@ fn waits<W: Write>(analysis: &Analysis, window: Option<Interval>, list: &mut Lis
                     "ts": microseconds(from), "dur": microseconds((to - from).max(0)),
                 })
             };
-            list.add(&span(format!("waits for rank {last}"), *start, timed.begun))?;
+            let until = timed.waits_until(*rank).unwrap_or(timed.begun);
+            list.add(&span(format!("waits for rank {last}"), *start, until))?;
             list.add(&span(operation.to_string(), timed.begun, timed.begun + timed.transfer()))?;
         }
     }

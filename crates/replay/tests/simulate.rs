@@ -120,8 +120,10 @@ fn the_critical_path_has_no_gaps_and_its_shares_add_up_to_the_step() -> Result<(
         let path = critical_path(&graph, &schedule);
         assert_eq!(path.first().map(|id| schedule.start(*id)), Some(0));
         assert!(path.windows(2).all(|pair| schedule.end(&graph, pair[0]) == schedule.start(pair[1])));
-        let total: u64 = shares(&graph, &path).iter().map(|share| share.time).sum();
+        let total: u64 = shares(&graph, &path, u64::MAX).iter().map(|share| share.time).sum();
         assert_eq!(total, schedule.makespan(&graph));
+        let half: u64 = shares(&graph, &path, total / 2).iter().map(|share| share.time).sum();
+        assert_eq!(half, total / 2);
     }
     Ok(())
 }

@@ -54,6 +54,7 @@ impl Collective {
             Some((sent, received)) => Some([sent, received].map(|number| whole(Some(number)))),
             None => arguments.dims.and_then(elements).map(|elements| [elements; 2]),
         };
+        let [source, destination] = peers_among_inputs(operation, arguments.values);
         // `-1` stands for no rank; it is no whole number.
         let rank = |value: Option<&[u8]>| value.filter(|value| !value.contains(&b'-')).map(|value| whole(Some(value)));
         Some(Collective {
@@ -65,8 +66,8 @@ impl Collective {
             ranks: as_written(arguments.ranks),
             sequence: number(arguments.sequence),
             comms_id: number(arguments.comms_id),
-            peers: [arguments.source, arguments.destination]
-                .map(|peer| rank(peer).and_then(|peer| u32::try_from(peer).ok())),
+            peers: [(arguments.source, source), (arguments.destination, destination)]
+                .map(|(peer, input)| rank(peer).and_then(|peer| u32::try_from(peer).ok()).or(input)),
         })
     }
 
@@ -128,6 +129,18 @@ fn elements(dims: &[u8]) -> Option<u64> {
     }
 }
 
+/// Sender and receiver among the inputs of `c10d::send(tensors, process_group, dst, tag)` and `c10d::recv_(tensors,
+/// process_group, src, tag)` (torch/csrc/distributed/c10d/Ops.cpp): with gloo no other argument contains them. They are
+/// numbers of ranks in the group.
+fn peers_among_inputs(operation: &[u8], inputs: Option<&[u8]>) -> [Option<u32>; 2] {
+    let peer = || serde_json::from_slice::<Vec<String>>(inputs?).ok()?.get(2)?.parse().ok();
+    match operation {
+        b"send" => [None, peer()],
+        b"recv_" => [peer(), None],
+        _ => [None; 2],
+    }
+}
+
 fn product(dims: &[Value]) -> Option<u64> {
     dims.iter().try_fold(1u64, |product, size| product.checked_mul(size.as_u64()?))
 }
@@ -148,5 +161,16 @@ mod tests {
         assert_eq!(elements(b"[[], []]"), None);
         assert_eq!(elements(b"[[\"a\"]]"), None);
         assert_eq!(elements(b"[[18446744073709551615, 2]]"), None);
+    }
+
+    /// As PyTorch 2.11 writes them.
+    #[test]
+    fn peers_are_inputs_of_send_and_receive() {
+        let inputs = br#"["", "", "2", "0"]"#;
+        assert_eq!(peers_among_inputs(b"send", Some(inputs)), [None, Some(2)]);
+        assert_eq!(peers_among_inputs(b"recv_", Some(inputs)), [Some(2), None]);
+        assert_eq!(peers_among_inputs(b"broadcast_", Some(inputs)), [None; 2]);
+        assert_eq!(peers_among_inputs(b"send", Some(b"[\"\"]")), [None; 2]);
+        assert_eq!(peers_among_inputs(b"send", None), [None; 2]);
     }
 }

@@ -9,6 +9,8 @@ perf4sight_base::words! {
         Unreadable = "not the JSON of an event",
         Timeless = "without a time",
         NegativeDuration = "with a negative duration",
+        /// Most events of its trace are after the zero of the clock.
+        BeforeZero = "at a negative time",
         /// It has no end: the profiler was stopped before it ended.
         Endless = "without an end",
         /// Its time does not fit in 64 bits of nanoseconds.

@@ -225,9 +225,19 @@ impl Reader {
 
     fn finish(self) -> Trace {
         let mut trace = self.trace;
+        leave_out_before_zero(&mut trace);
         trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
         trace.events.shrink_to_fit();
         trace
+    }
+}
+
+/// Leaves out events before the zero of a clock by which most events are after it.
+fn leave_out_before_zero(trace: &mut Trace) {
+    let before = trace.events.iter().filter(|event| event.start < 0).count();
+    if before > 0 && 2 * before < trace.events.len() {
+        trace.events.retain(|event| event.start >= 0);
+        (0..before).for_each(|_| trace.damage.note(Kind::BeforeZero, None));
     }
 }
 

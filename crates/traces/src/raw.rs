@@ -51,6 +51,8 @@ pub(crate) struct Args<'a> {
     /// `Input Dims` and `Input type` of any operator.
     pub dims: Option<&'a [u8]>,
     pub types: Option<&'a [u8]>,
+    /// `Concrete Inputs` of any operator: the values of inputs that are no tensors.
+    pub values: Option<&'a [u8]>,
 }
 
 pub(crate) struct Events;
@@ -106,6 +108,7 @@ fn args<'a>(scan: &mut Scan<'a, '_>, args: &mut Args<'a>) -> Result<(), Stop> {
             b"wait_on_stream" => &mut args.event_on_stream,
             b"Input Dims" => &mut args.dims,
             b"Input type" => &mut args.types,
+            b"Concrete Inputs" => &mut args.values,
             _ => return scan.value().map(drop),
         };
         put(scan, field, value)

@@ -1,8 +1,8 @@
 //! Estimates the offsets of clocks from the ends of exchanges.
 
 use super::order::{interval, median};
-use super::{Clock, Drift, drift};
-use crate::collectives::{Exchange, Exchanges, Part};
+use super::{Clock, Drift, drift, hosts, possible};
+use crate::collectives::{Exchange, Exchanges, Operation, Part};
 use crate::ranks::Job;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,9 +13,10 @@ pub(super) type Parts = Vec<Timed>;
 /// When a rank, by its index, takes part.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timed {
-    rank: usize,
-    start: i64,
-    end: i64,
+    pub rank: usize,
+    pub start: i64,
+    pub end: i64,
+    pub operation: Operation,
 }
 
 /// The parts of all exchanges that end nearly together; of all others if there are none of these.
@@ -24,7 +25,8 @@ pub(super) fn parts(job: &Job, exchanges: &Exchanges) -> Vec<Parts> {
         let timed = |part: &Part| {
             let base = job.ranks[part.rank].trace.header.base;
             let (start, end) = exchanges.call(*part).time;
-            Timed { rank: part.rank, start: start.saturating_add(base), end: end.saturating_add(base) }
+            let [start, end] = [start, end].map(|moment| moment.saturating_add(base));
+            Timed { rank: part.rank, start, end, operation: exchanges.call(*part).operation }
         };
         exchange.parts.iter().map(timed).collect()
     };
@@ -36,8 +38,9 @@ pub(super) fn parts(job: &Job, exchanges: &Exchanges) -> Vec<Parts> {
 
 /// Passes over all exchanges and ranks; the medians of medians settle within a few.
 const PASSES: usize = 10;
-/// Clocks that NTP slews go wrong by at most 500 ppm (RFC 5905); a larger slope is none of a clock.
-const FASTEST: f64 = 500e-6;
+/// Clocks that NTP slews go wrong by at most 500 ppm (RFC 5905). Clocks of virtual machines were seen to be worse; a slope
+/// that is larger by far is none of a clock.
+const FASTEST: f64 = 5e-3;
 
 /// The clocks of all ranks.
 pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
@@ -50,10 +53,18 @@ pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
         residuals = self::residuals(&rough, &offsets, exchanges);
     }
     let first = offsets[0];
+    let possible = possible::offsets(job.ranks.len(), exchanges);
+    let on_first_host = hosts::of_first(job);
     let clock = |rank: usize| {
         let found = rough[rank].map(|rough| rough as f64 + offsets[rank] - first);
         let base = job.ranks[rank].trace.header.base;
-        let shared = Shared { own: &residuals[rank], first: &residuals[0], possible: possible(exchanges, rank) };
+        let shared = Shared {
+            own: &residuals[rank],
+            first: &residuals[0],
+            possible: possible[rank],
+            ends_together: exchanges.iter().flatten().any(|part| part.operation.synchronises()),
+            host: on_first_host[rank],
+        };
         clock(base, found.unwrap_or(0.0), &shared, rank == 0)
     };
     (0..job.ranks.len()).map(clock).collect()
@@ -68,8 +79,17 @@ struct Shared<'a> {
     /// The residuals of both.
     own: &'a [(i64, f64)],
     first: &'a [(i64, f64)],
+    /// The offsets with which no exchange ends before it began elsewhere.
     possible: Option<[f64; 2]>,
+    /// Whether exchanges end nearly together on all ranks; a message may arrive after its sender has gone on.
+    ends_together: bool,
+    /// Whether it runs on the host of the first rank, as their traces say.
+    host: bool,
 }
+
+/// By how much the ranks of one host may differ in nanoseconds: each process fits its own counter to the clock of the host
+/// (c10/util/ApproximateClock.cpp).
+const ON_ONE_HOST: f64 = 1e6;
 
 /// With fewer exchanges their spread does not show how uncertain the median is: the interval is that of all offsets
 /// that are possible.
@@ -80,27 +100,21 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
     if is_first {
         return Clock { interval: Some([0.0; 2]), ..clock };
     }
+    let agrees = |[low, high]: [f64; 2]| low <= ON_ONE_HOST && high >= -ON_ONE_HOST;
+    if shared.host && shared.possible.is_none_or(agrees) {
+        return Clock { interval: Some([0.0; 2]), ..clock };
+    }
     let [own, first] = [shared.own, shared.first].map(|residuals| interval(&values(residuals)));
     let Some(([low, high], [first_low, first_high])) = own.zip(first) else { return clock };
     // Both are relative to what all ranks have in common, so that their uncertainties add up.
     let spread = [found + low - first_high, found + high - first_low];
-    let interval = shared.possible.filter(|_| shared.own.len() < FEW).unwrap_or(spread);
+    let interval = shared.possible.filter(|_| shared.own.len() < FEW || !shared.ends_together).unwrap_or(spread);
     clock.interval = Some(interval);
     clock.drift = drift(shared.own, shared.first);
     if clock.drift.is_some() || interval[0] > 0.0 || interval[1] < 0.0 {
         clock.offset = found;
     }
     clock
-}
-
-/// The offsets of a rank with which no exchange ends on one rank before it began on the other; none without an exchange
-/// with the first rank, or if no offset is possible.
-fn possible(exchanges: &[Parts], rank: usize) -> Option<[f64; 2]> {
-    let part = |parts: &Parts, wanted: usize| parts.iter().find(|part| part.rank == wanted).copied();
-    let both = exchanges.iter().filter_map(|parts| part(parts, 0).zip(part(parts, rank)));
-    let bounds = both.map(|(first, own)| [first.start.saturating_sub(own.end), first.end.saturating_sub(own.start)]);
-    let [low, high] = bounds.reduce(|[low, high], [least, most]| [low.max(least), high.min(most)])?;
-    (low <= high).then_some([low as f64, high as f64])
 }
 
 /// The drift relative to the first rank, if it is certain.

@@ -5,11 +5,14 @@
 
 mod drift;
 mod estimate;
+mod hosts;
 mod order;
+mod possible;
+mod strangers;
 
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
-use perf4sight_base::units::Milliseconds;
+use perf4sight_base::units::{Milliseconds, Percent};
 
 /// The clocks of a job's ranks.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +22,8 @@ pub struct Clocks {
     /// Nanoseconds from the Unix epoch, by the first rank's clock, to zero of the common timeline: the beginning of its
     /// first step.
     pub origin: i64,
+    /// Which traces look like those of different jobs, in sentences.
+    pub strangers: Vec<String>,
 }
 
 /// The clock of a rank.
@@ -52,10 +57,12 @@ impl Clocks {
     /// Estimates the clocks of a job's ranks from its exchanges. A clock whose interval contains zero is left as it is:
     /// the ranks of one host share their clock.
     pub fn of(job: &Job, exchanges: &Exchanges) -> Self {
-        let ranks = estimate::clocks(job, &estimate::parts(job, exchanges));
+        let parts = estimate::parts(job, exchanges);
+        let ranks = estimate::clocks(job, &parts);
+        let strangers = strangers::of(job, &parts);
         let first = &job.ranks[0];
         let begin = job.steps[0].of[0];
-        Clocks { origin: first.steps[begin].window.0.saturating_add(first.trace.header.base), ranks }
+        Clocks { origin: first.steps[begin].window.0.saturating_add(first.trace.header.base), ranks, strangers }
     }
 
     /// A moment of a rank's trace on the common timeline, in nanoseconds.
@@ -86,9 +93,18 @@ impl Clocks {
             let [own, step] = [self.uncertainty(), shortest].map(|time| Milliseconds(time / 1e6));
             format!("the clocks of the ranks are known to {own} only, and a step takes {step}: waiting is as uncertain")
         });
-        unknown.chain(uncertain).collect()
+        let drifts = self.ranks.iter().zip(&job.ranks).filter_map(|(clock, rank)| Some((rank.number, clock.drift?)));
+        let drifts = drifts.filter(|(_, drift)| drift.rate.abs() > FAST).map(|(rank, drift)| {
+            let percent = Percent(100.0 * drift.rate.abs());
+            let slower = if drift.rate > 0.0 { "slower" } else { "faster" };
+            format!("the clock of rank {rank} goes {percent} {slower} than that of the first rank; its times are corrected by that")
+        });
+        unknown.chain(uncertain).chain(drifts).chain(self.strangers.iter().cloned()).collect()
     }
 }
+
+/// Clocks that NTP slews go wrong by at most this rate (RFC 5905); a faster one is reported.
+const FAST: f64 = 500e-6;
 
 /// From this share of a step on, the uncertainty of clocks is reported.
 const COARSE: f64 = 0.02;

@@ -59,12 +59,12 @@ pub(super) fn of(rank: &Rank) -> Vec<Call> {
     let issuing = Issuing::of(trace);
     let is_exchange = |(_, event): &(usize, &Event)| event.phase == Phase::Complete && trace.is_exchange(event);
     let exchanges: Vec<(usize, &Event)> = trace.events.iter().enumerate().filter(is_exchange).collect();
-    let queued = issuing.queued(trace, &exchanges);
+    let enqueued = issuing.enqueued(trace, &exchanges);
     let call = |(nth, (index, event)): (usize, &(usize, &Event))| {
         let is_kernel = event.category == Category::Kernel;
         let (mut issued, mut arguments) = match is_kernel {
             true => issuing.launched(trace, event),
-            false => (queued.as_ref().map(|queued| queued[nth]), Collective::default()),
+            false => (enqueued[nth], enqueued[nth].map(|call| peers(trace, call)).unwrap_or_default()),
         };
         if let Some(own) = trace.collective(event) {
             complete(&mut arguments, own);
@@ -83,6 +83,12 @@ pub(super) fn of(rank: &Rank) -> Vec<Call> {
     let mut calls: Vec<Call> = exchanges.iter().enumerate().map(call).collect();
     calls.sort_by_key(|call| call.issued.map_or(call.time.0, |issued| trace.events[issued as usize].start));
     calls
+}
+
+/// The ends of a send or a receive, which its call knows and not the range of the library.
+fn peers(trace: &Trace, call: u32) -> Collective {
+    let own = trace.collective(&trace.events[call as usize]);
+    Collective { peers: own.map_or([None; 2], |own| own.peers), ..Collective::default() }
 }
 
 /// The operation, from the arguments if they name one, else from the name of the event.
@@ -191,14 +197,36 @@ impl Issuing {
         (first.filter(|_| !messages.is_empty()), messages)
     }
 
-    /// The calls that enqueued exchanges on the CPU: its threads take them from one queue, first in, first out. None if
-    /// the trace does not have a call for each.
-    fn queued(&self, trace: &Trace, exchanges: &[(usize, &Event)]) -> Option<Vec<u32>> {
+    /// The calls that enqueued exchanges on the CPU, as far as the trace shows them.
+    fn enqueued(&self, trace: &Trace, exchanges: &[(usize, &Event)]) -> Vec<Option<u32>> {
+        let mut calls: Vec<Option<u32>> = exchanges.iter().map(|(_, event)| self.around(trace, event)).collect();
+        let known: HashSet<u32> = calls.iter().flatten().copied().collect();
+        let rest = exchanges.iter().zip(&calls).filter(|(_, call)| call.is_none());
+        let rest: Vec<&Event> = rest.map(|((_, event), _)| *event).collect();
+        let queued = self.queued(trace, &rest, &known).into_iter().flatten();
+        calls.iter_mut().filter(|call| call.is_none()).zip(queued).for_each(|(call, queued)| *call = Some(queued));
+        calls
+    }
+
+    /// The outermost call of the same thread in which a range begins: sends and receives of gloo begin on the thread that
+    /// calls them.
+    fn around(&self, trace: &Trace, range: &Event) -> Option<u32> {
+        let calls = self.calls.get(&range.track)?;
+        let before = calls.partition_point(|call| trace.events[*call as usize].start <= range.start);
+        let goes_on = |call: &u32| trace.events[*call as usize].end() >= range.start;
+        calls[before.saturating_sub(NESTED)..before].iter().copied().find(goes_on)
+    }
+
+    /// The other calls: the threads of the library take them from one queue, first in, first out. None if the trace does
+    /// not have a call for each, or if it is cut off, for the rows that are left need not belong together.
+    fn queued(&self, trace: &Trace, exchanges: &[&Event], known: &HashSet<u32>) -> Option<Vec<u32>> {
         let starts = |call: &u32| trace.events[*call as usize].start;
-        let mut calls: Vec<u32> = self.calls.values().flat_map(|calls| outermost(trace, calls)).collect();
+        let calls = self.calls.values().flat_map(|calls| outermost(trace, calls));
+        let mut calls: Vec<u32> = calls.filter(|call| !known.contains(call)).collect();
         calls.sort_by_key(starts);
-        let follows = |(call, (_, event)): (&u32, &(usize, &Event))| starts(call) <= event.start;
-        (calls.len() == exchanges.len() && calls.iter().zip(exchanges).all(follows)).then_some(calls)
+        let follows = |(call, event): (&u32, &&Event)| starts(call) <= event.start;
+        let is_whole = trace.damage.truncated.is_none() && calls.len() == exchanges.len();
+        (is_whole && calls.iter().zip(exchanges).all(follows)).then_some(calls)
     }
 }
 

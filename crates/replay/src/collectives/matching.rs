@@ -1,9 +1,9 @@
 //! Which calls of the ranks are parts of the same exchange.
 
 use super::{Call, Exchange, Message, Operation, Part, batches};
-use crate::ranks::{Job, Step};
+use crate::ranks::{Job, Step, WHOLE};
 use perf4sight_traces::Collective;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What the calls of one exchange have in common, from the most certain to the least.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,22 +32,40 @@ pub(super) struct Alike {
 /// The exchanges of a job, in the order in which they began on the first of their ranks.
 pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
     let mut found: HashMap<(Key, usize), Vec<Part>> = HashMap::new();
+    let mut counts: HashMap<Key, Vec<usize>> = HashMap::new();
     for (rank, calls) in calls.iter().enumerate() {
         let mut seen: HashMap<Key, usize> = HashMap::new();
         let names = step_names(job, rank);
         for (index, call) in calls.iter().enumerate().filter(|(_, call)| !batches::is_batch(call)) {
-            let key = key(call, job.ranks[rank].number, call.step.map(|step| names[step].clone()));
+            let key = key(call, job, rank, call.step.map(|step| names[step].clone()));
             // Calls that were enqueued together share their number.
             let nth = seen.entry(key.clone()).or_default();
             found.entry((key, *nth)).or_default().push(Part { rank, call: index });
             *nth += 1;
         }
+        seen.into_iter().for_each(|(key, count)| counts.entry(key).or_default().push(count));
     }
-    let mut exchanges: Vec<Exchange> = found.into_values().map(|parts| exchange(job, calls, parts)).collect();
+    let uncertain: HashSet<Key> =
+        counts.into_iter().filter(|(key, counts)| !is_order_known(job, key, counts)).map(|(key, _)| key).collect();
+    let exchange = |((key, _), parts)| {
+        let exchange = exchange(job, calls, parts);
+        Exchange { whole: exchange.whole && !uncertain.contains(&key), ..exchange }
+    };
+    let mut exchanges: Vec<Exchange> = found.into_iter().map(exchange).collect();
     exchanges.extend(batches::of(job, calls));
     exchanges.sort_by_key(|exchange| (exchange.parts[0].rank, exchange.parts[0].call));
     exchanges.sort_by_key(|exchange| exchange.step);
     exchanges
+}
+
+/// Whether the first of the alike calls of each rank belong together, and so on. All ranks call the same exchanges in a step;
+/// if one has fewer calls of them, its trace lacks some, and which ones is not known. Without steps, recordings may end
+/// at different times.
+fn is_order_known(job: &Job, key: &Key, counts: &[usize]) -> bool {
+    let Key::Order(alike) = key else { return true };
+    let is_marked = alike.step.as_ref().is_some_and(|(name, _)| name != WHOLE);
+    let is_cut_off = || job.ranks.iter().any(|rank| rank.trace.damage.truncated.is_some());
+    counts.iter().all(|count| *count == counts[0]) || !(is_marked || is_cut_off())
 }
 
 /// The names of a rank's steps, each with how often it occurred before.
@@ -62,8 +80,9 @@ pub(super) fn step_names(job: &Job, rank: usize) -> Vec<(String, usize)> {
     job.ranks[rank].steps.iter().map(name).collect()
 }
 
-fn key(call: &Call, rank: u32, step: Option<(String, usize)>) -> Key {
+fn key(call: &Call, job: &Job, rank: usize, step: Option<(String, usize)>) -> Key {
     let arguments = &call.arguments;
+    let (rank, other) = (job.ranks[rank].number, job.other_of_two(rank));
     let [group, ranks] = [&arguments.group, &arguments.ranks].map(String::clone);
     // Two ranks number the sends and receives between them each on its own.
     if !call.operation.is_between_two() {
@@ -77,27 +96,27 @@ fn key(call: &Call, rank: u32, step: Option<(String, usize)>) -> Key {
     // Both ends of a transfer belong together.
     let operation = if call.operation.is_between_two() { Operation::SendReceive } else { call.operation };
     let bytes = call.bytes().filter(|_| call.operation.is_even());
-    Key::Order(Alike { step, group, ranks, operation, bytes, peers: peers(call.operation, arguments, rank) })
+    Key::Order(Alike { step, group, ranks, operation, bytes, peers: peers(call.operation, arguments, rank, other) })
 }
 
 /// What the two ends of a transfer have in common.
 pub(super) fn transfer(message: &Message, rank: u32, step: Option<(String, usize)>) -> Alike {
     let Message { operation, arguments } = message;
     let [group, ranks] = [&arguments.group, &arguments.ranks].map(String::clone);
-    let peers = peers(*operation, arguments, rank);
+    let peers = peers(*operation, arguments, rank, None);
     Alike { step, group, ranks, operation: Operation::SendReceive, bytes: message.bytes(), peers }
 }
 
 /// Sender and receiver of a transfer: from the arguments, else from the name of the range, `send 0->1` or `recv 1<-0`;
-/// the end that the trace does not name is the rank itself.
-fn peers(operation: Operation, arguments: &Collective, rank: u32) -> [Option<u32>; 2] {
+/// the end that the trace does not name is the rank itself, and the other one of a job of two.
+fn peers(operation: Operation, arguments: &Collective, rank: u32, other: Option<u32>) -> [Option<u32>; 2] {
     if !operation.is_between_two() {
         return [None; 2];
     }
     let [source, destination] = named_peers(arguments);
     match operation == Operation::Send {
-        true => [source.or(Some(rank)), destination],
-        false => [source, destination.or(Some(rank))],
+        true => [source.or(Some(rank)), destination.or(other)],
+        false => [source.or(other), destination.or(Some(rank))],
     }
 }
 

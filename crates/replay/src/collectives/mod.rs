@@ -9,7 +9,7 @@ pub use calls::{Call, Message};
 pub use operation::Operation;
 
 use crate::ranks::Job;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The exchanges of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +64,17 @@ impl Exchanges {
     /// The exchanges that every given rank of the group has a part in.
     pub fn whole(&self) -> impl Iterator<Item = &Exchange> {
         self.all.iter().filter(|exchange| exchange.whole)
+    }
+
+    /// The steps in which more calls have no counterpart than in others, by their index in [`Job::steps`]: something is
+    /// missing in their traces. What has a counterpart in no step is of a rank without a trace.
+    pub(crate) fn incomplete_steps(&self, job: &Job) -> BTreeSet<usize> {
+        let mut unmatched = vec![0; job.steps.len()];
+        for exchange in self.all.iter().filter(|exchange| !exchange.whole) {
+            exchange.step.into_iter().for_each(|step| unmatched[step] += exchange.parts.len());
+        }
+        let least = unmatched.iter().copied().min().unwrap_or(0);
+        (0..unmatched.len()).filter(|step| unmatched[*step] > least).collect()
     }
 
     /// The number of calls without a counterpart on other ranks, by rank and kind.

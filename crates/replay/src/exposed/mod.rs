@@ -2,9 +2,9 @@
 
 use crate::collectives::{Call, Exchanges, Operation};
 use crate::ranks::{Job, Rank};
-use crate::waiting::{Timed, Waiting};
-use perf4sight_traces::intervals::{Interval, partition, union};
-use perf4sight_traces::{Category, Event};
+use crate::waiting::{Timed, Waiting, blocked};
+use perf4sight_traces::intervals::{Interval, partition, pieces, union};
+use perf4sight_traces::{Category, Event, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// The communication of one kind, on one rank, in one group; per step, on average over [`Job::steps`].
@@ -43,7 +43,7 @@ struct Kind {
 
 fn of_rank(job: &Job, exchanges: &Exchanges, waiting: &Waiting, rank: usize) -> Vec<Exposed> {
     let own = &job.ranks[rank];
-    let computes = computing(own);
+    let computes = computing(own, &exchanges.calls[rank]);
     let waits = waits(exchanges, waiting, rank);
     let mut kinds: BTreeMap<(String, Operation), Kind> = BTreeMap::new();
     for (index, call) in exchanges.calls[rank].iter().enumerate().filter(|(_, call)| is_counted(job, rank, call)) {
@@ -90,12 +90,28 @@ fn waits(exchanges: &Exchanges, waiting: &Waiting, rank: usize) -> HashMap<usize
     waiting.exchanges.iter().filter_map(wait).collect()
 }
 
-/// When a rank computes: kernels of its GPU, or where it has none, operators that are no exchanges.
-fn computing(rank: &Rank) -> Vec<Interval> {
+/// When a rank computes: kernels of its GPU, or where it has none, operators that are no exchanges and do not wait for one.
+fn computing(rank: &Rank, calls: &[Call]) -> Vec<Interval> {
     let trace = &rank.trace;
     let time = |event: &Event| (event.start, event.end());
     let kernels =
         union(trace.events.iter().filter(|event| event.category.on_device() && !trace.is_exchange(event)).map(time));
+    if !kernels.is_empty() {
+        return kernels;
+    }
     let computes = |event: &&Event| event.category == Category::Operator && trace.collective(event).is_none();
-    if kernels.is_empty() { union(trace.events.iter().filter(computes).map(time)) } else { kernels }
+    let mut threads: BTreeMap<TrackId, Vec<Interval>> = BTreeMap::new();
+    for event in trace.events.iter().filter(computes) {
+        threads.entry(event.track).or_default().push(time(event));
+    }
+    let waits = blocked(rank, calls);
+    let works = |(track, times): (TrackId, Vec<Interval>)| without(&union(times), waits.get(&track));
+    union(threads.into_iter().flat_map(works))
+}
+
+/// What of a union is not in another one.
+fn without(times: &[Interval], others: Option<&Vec<Interval>>) -> Vec<Interval> {
+    let others = others.map(Vec::as_slice).unwrap_or_default();
+    let gaps = |time: &Interval| pieces(others, *time).filter(|(_, other)| other.is_none()).map(|(time, _)| time);
+    times.iter().flat_map(gaps).collect()
 }

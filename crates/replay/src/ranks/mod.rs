@@ -1,8 +1,10 @@
 //! The ranks of a job: their traces, and the steps of each.
 
+mod doubts;
 mod steps;
 
 pub use steps::Step;
+pub(crate) use steps::WHOLE;
 
 use crate::inputs;
 use perf4sight_base::error::{Error, Result};
@@ -19,6 +21,8 @@ pub struct Job {
     pub world_size: Option<u32>,
     /// The steps that all ranks have, in the order of the first rank.
     pub steps: Vec<JobStep>,
+    /// The number of steps that all ranks have, and whose exchanges they do not all have.
+    left_out: usize,
 }
 
 /// A rank of a job.
@@ -71,7 +75,7 @@ impl Job {
         match ranks.iter().find(|rank| rank.steps.is_empty()) {
             Some(empty) => Err(Error::input("has no event that takes time").file(&empty.trace.file)),
             None if steps.is_empty() => Err(nothing_in_common(&ranks)),
-            None => Ok(Job { ranks, world_size, steps }),
+            None => Ok(Job { ranks, world_size, steps, left_out: 0 }),
         }
     }
 
@@ -83,6 +87,22 @@ impl Job {
         Some(error.expected("traces of all ranks"))
     }
 
+    /// The other rank of a job of two.
+    pub(crate) fn other_of_two(&self, rank: usize) -> Option<u32> {
+        let number = self.ranks[rank].number;
+        (self.world_size == Some(2) && number < 2).then(|| 1 - number)
+    }
+
+    /// Leaves steps out, by their index in [`Job::steps`], if others remain.
+    pub(crate) fn leave_out(&mut self, steps: &BTreeSet<usize>) {
+        if steps.len() >= self.steps.len() {
+            return;
+        }
+        let all = std::mem::take(&mut self.steps).into_iter().enumerate();
+        self.steps = all.filter(|(index, _)| !steps.contains(index)).map(|(_, step)| step).collect();
+        self.left_out += steps.len();
+    }
+
     /// Warnings about what is missing: ranks, steps, parts of files.
     pub fn warnings(&self) -> Vec<String> {
         let damage = |rank: &Rank| {
@@ -90,7 +110,9 @@ impl Job {
             rank.trace.damage.warnings().into_iter().map(move |warning| format!("rank {number}: {warning}"))
         };
         let damage = self.ranks.iter().flat_map(damage);
-        self.missing_ranks().into_iter().chain(self.missing_steps()).chain(damage).collect()
+        let doubts = self.ranks.iter().flat_map(doubts::of);
+        let steps = self.missing_steps().into_iter().chain(self.incomplete_steps());
+        self.missing_ranks().into_iter().chain(steps).chain(damage).chain(doubts).collect()
     }
 
     /// The ranks that are not given; empty if the number of ranks is not known.
@@ -110,9 +132,21 @@ impl Job {
         let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
         let fewer = |rank: &&Rank| rank.steps.len() > self.steps.len();
         let others: BTreeSet<u32> = self.ranks.iter().filter(fewer).map(|rank| rank.number).collect();
-        let common = self.steps.len();
+        let common = self.steps.len() + self.left_out;
         (most > common).then(|| {
             format!("only {common} of up to {most} steps are on all ranks: {} recorded more", rank_list(&others))
+        })
+    }
+}
+
+impl Job {
+    fn incomplete_steps(&self) -> Option<String> {
+        let all = self.steps.len() + self.left_out;
+        (self.left_out > 0).then(|| {
+            format!(
+                "{} of {all} steps are left out: exchanges in them are not in the traces of all ranks",
+                self.left_out
+            )
         })
     }
 }

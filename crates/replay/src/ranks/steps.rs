@@ -14,7 +14,7 @@ pub struct Step {
 }
 
 /// What marks steps, by prefix of its name.
-const PROFILER: &str = "ProfilerStep#";
+pub(super) const PROFILER: &str = "ProfilerStep#";
 const OPTIMIZER: &str = "Optimizer.step#";
 
 /// The steps of PyTorch's profiler, else the times between the ends of the optimizer's steps, else the whole trace as
@@ -59,7 +59,7 @@ fn whole(trace: &Trace) -> Option<Step> {
 }
 
 /// The step of a trace without marks.
-const WHOLE: &str = "whole trace";
+pub(crate) const WHOLE: &str = "whole trace";
 
 /// Steps in words, by their names.
 pub(super) fn range(steps: &[Step]) -> String {

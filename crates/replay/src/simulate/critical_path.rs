@@ -24,16 +24,25 @@ pub fn critical_path(graph: &Graph, schedule: &Schedule) -> Vec<NodeId> {
     path
 }
 
-/// The time on a critical path by rank and kind, the largest first. They add up to the time of the step.
-pub fn shares(graph: &Graph, path: &[NodeId]) -> Vec<Share> {
+/// The last `time` nanoseconds of a critical path by rank and kind, the largest first. They add up to that time: a step is
+/// as long as that of its slowest rank, and the path begins with the first rank.
+pub fn shares(graph: &Graph, path: &[NodeId], time: u64) -> Vec<Share> {
     let mut times = BTreeMap::new();
-    for id in path {
-        let node = graph.node(*id);
-        let time: &mut u64 = times.entry((graph.resource_of(*id).rank, node.kind)).or_insert(0);
-        *time = time.saturating_add(node.duration);
+    for (id, time) in last(graph, path, time) {
+        *times.entry((graph.resource_of(id).rank, graph.node(id).kind)).or_insert(0) += time;
     }
     let share = |((rank, kind), time)| Share { rank, kind, time };
     let mut shares: Vec<Share> = times.into_iter().map(share).filter(|share| share.time > 0).collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.time));
     shares
+}
+
+/// The nodes in the last `time` nanoseconds of a path, from its end, each with its nanoseconds in them.
+pub(super) fn last<'a>(graph: &'a Graph, path: &'a [NodeId], time: u64) -> impl Iterator<Item = (NodeId, u64)> + 'a {
+    let mut left = time;
+    path.iter().rev().map(move |id| {
+        let own = graph.node(*id).duration.min(left);
+        left -= own;
+        (*id, own)
+    })
 }

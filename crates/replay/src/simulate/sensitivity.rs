@@ -1,6 +1,6 @@
 //! How much longer or shorter the step gets with each operation.
 
-use super::{Schedule, slack};
+use super::{Schedule, critical_path, slack};
 use crate::graph::{Graph, NodeId};
 use std::collections::BTreeMap;
 
@@ -56,14 +56,11 @@ fn critical_edges(graph: &Graph, schedule: &Schedule, critical: &[bool]) -> Vec<
     edges
 }
 
-/// Nanoseconds of the step's time for each name of operations, the largest first: how fast the step gets shorter if all
+/// Nanoseconds of the last `time` of the path for each name of operations, the largest first: how fast the step gets shorter if all
 /// operations of the name do, as long as the critical path stays where it is.
-pub fn of_names<'a>(graph: &'a Graph, path: &[NodeId]) -> Vec<(&'a str, u64)> {
+pub fn of_names<'a>(graph: &'a Graph, path: &[NodeId], time: u64) -> Vec<(&'a str, u64)> {
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
-    for id in path {
-        let time = times.entry(graph.name(*id)).or_insert(0);
-        *time = time.saturating_add(graph.node(*id).duration);
-    }
+    critical_path::last(graph, path, time).for_each(|(id, own)| *times.entry(graph.name(id)).or_insert(0) += own);
     let mut times: Vec<(&str, u64)> = times.into_iter().filter(|(_, time)| *time > 0).collect();
     times.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
     times

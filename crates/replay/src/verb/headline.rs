@@ -32,6 +32,9 @@ fn who_waits(analysis: &Analysis) -> String {
     if analysis.job.ranks.len() == 1 {
         return "one rank alone: who waits for whom is not known".to_owned();
     }
+    if let Some(strange) = analysis.clocks.strangers.first() {
+        return format!("{strange}: who waits for whom is not known");
+    }
     let Some(first) = analysis.first_straggler() else {
         let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
         return match exchanged > 1 {
@@ -43,6 +46,14 @@ fn who_waits(analysis: &Analysis) -> String {
     let whole = analysis.step().map_or(0.0, |step| step.mean);
     match first.share >= WORTH && certain(analysis, first) {
         true => format!("{}{}", blame(analysis, first, whole), reason(first)),
+        false if clocks_hide(analysis, first) => format!(
+            "the others seem to wait for rank {}, {} of a step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
+            analysis.job.ranks[first.rank].number,
+            Milliseconds(first.caused.mean),
+            Milliseconds(whole),
+            steadiness(first),
+            Milliseconds(analysis.waiting.uncertainty)
+        ),
         false => format!(
             "no rank in particular makes the others wait: rank {} most, for {} of a step's {}, {}",
             analysis.job.ranks[first.rank].number,
@@ -61,6 +72,15 @@ fn certain(analysis: &Analysis, first: &Straggler) -> bool {
     let above_zero = first.caused.interval.is_none_or(|[low, _]| low > 0.0);
     above_zero && first.steadiness >= STEADY && first.caused.mean > analysis.waiting.uncertainty
 }
+
+/// Whether waiting for the first straggler is long and steady, and only clocks are too uncertain to be sure of it.
+fn clocks_hide(analysis: &Analysis, first: &Straggler) -> bool {
+    let is_uncertain = analysis.waiting.uncertainty >= HIDING * first.caused.mean;
+    first.share >= WORTH && first.steadiness >= STEADY && is_uncertain
+}
+
+/// Clocks that are uncertain by this share of the waiting may explain it.
+const HIDING: f64 = 0.5;
 
 fn steadiness(first: &Straggler) -> String {
     match first.steadiness {

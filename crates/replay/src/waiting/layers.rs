@@ -1,8 +1,9 @@
 //! What a rank does at each moment, from what its GPU, its threads and its exchanges do.
 
+use super::blocked::blocked;
 use crate::collectives::Call;
 use crate::ranks::Rank;
-use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::intervals::{Interval, pieces};
 use perf4sight_traces::{Category, Event, Innermost, NameId, Phase, TrackId};
 use std::collections::BTreeMap;
 
@@ -30,7 +31,9 @@ pub(super) type Pieces = Vec<(Interval, Doing)>;
 pub(super) fn of(rank: &Rank, calls: &[Call]) -> Pieces {
     let mut exchanges: Pieces = calls.iter().map(|call| (call.time, Doing::Exchanging)).collect();
     exchanges.sort_by_key(|(time, _)| *time);
-    let (kernels, operations) = (kernels(rank), operations(rank));
+    let kernels = kernels(rank);
+    let waits = if kernels.is_empty() { blocked(rank, calls) } else { BTreeMap::new() };
+    let operations = operations(rank, &waits);
     let [loading, script] = script(rank);
     // A GPU that exchanges data computes nothing, whatever the CPU enqueues; a CPU that does both computes.
     let layers = match kernels.is_empty() {
@@ -75,8 +78,9 @@ fn kernels(rank: &Rank) -> Pieces {
     pieces.map(|event| ((event.start, event.end()), Doing::Kernel(event.name))).collect()
 }
 
-/// The operators of all threads that are in no other one, those that begin first before others at the same time.
-fn operations(rank: &Rank) -> Pieces {
+/// The operators of all threads that are in no other one, those that begin first before others at the same time, without the
+/// times in which they wait for exchanges.
+fn operations(rank: &Rank, waits: &BTreeMap<TrackId, Vec<Interval>>) -> Pieces {
     let mut ends: BTreeMap<TrackId, i64> = BTreeMap::new();
     let is_outermost = |event: &&Event| {
         let end = ends.entry(event.track).or_insert(i64::MIN);
@@ -85,7 +89,14 @@ fn operations(rank: &Rank) -> Pieces {
         outermost
     };
     let operators = rank.trace.events.iter().filter(is_outermost);
-    operators.map(|event| ((event.start, event.end()), Doing::Operation(event.name))).collect()
+    let works = |event: &Event| {
+        let waits = waits.get(&event.track).map(Vec::as_slice).unwrap_or_default();
+        let works = pieces(waits, (event.start, event.end())).filter(|(_, wait)| wait.is_none());
+        works.map(|(time, _)| (time, Doing::Operation(event.name))).collect::<Pieces>()
+    };
+    let mut operators: Pieces = operators.flat_map(works).collect();
+    operators.sort_by_key(|((start, _), _)| *start);
+    operators
 }
 
 /// Part of the names of ranges in which PyTorch's loader fetches a batch.

@@ -1,12 +1,14 @@
 //! Waiting and transfer of exchanges, who waits for whom, and what the rank does that the others wait for.
 
 mod activity;
+mod blocked;
 mod layers;
 mod spans;
 mod straggler;
 mod timed;
 
 pub use activity::{Activity, activities};
+pub(crate) use blocked::blocked;
 pub use spans::{Span, State, spans};
 pub use straggler::{Excess, Straggler, stragglers};
 pub use timed::Timed;
@@ -60,13 +62,14 @@ impl Waiting {
                 timed.iter().filter_map(|timed| Some((timed, timed.part(rank)?))).collect();
             own.sort_by_key(|(_, (start, _))| *start);
             let mut waited = i64::MIN;
-            for (timed, (start, _)) in own {
+            for (timed, (start, end)) in own {
+                let until = timed.begun.min(end);
                 // Of exchanges at the same time, a moment is waited for the one that began first.
-                let waits = (timed.begun - start.max(waited)).max(0);
+                let waits = (until - start.max(waited)).max(0);
                 if let Some(step) = exchanges.all[timed.exchange].step {
                     steps[step].rows[rank][timed.last] += waits;
                 }
-                waited = waited.max(timed.begun);
+                waited = waited.max(until);
             }
         }
         Waiting { exchanges: timed, steps, uncertainty: clocks.uncertainty() / 1e6 }

@@ -28,7 +28,12 @@ impl Timed {
 
     /// Nanoseconds that a rank waits until all are there; none for a rank without a part.
     pub fn waiting(&self, rank: usize) -> Option<i64> {
-        self.part(rank).map(|(start, _)| self.begun - start)
+        Some(self.waits_until(rank)? - self.part(rank)?.0)
+    }
+
+    /// Until when a rank waits: until all are there, or until it is done, for who sends a short message need not wait.
+    pub fn waits_until(&self, rank: usize) -> Option<i64> {
+        self.part(rank).map(|(start, end)| self.begun.min(end).max(start))
     }
 
     /// From when to when a rank takes part.

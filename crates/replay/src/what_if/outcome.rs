@@ -63,7 +63,7 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let changed = with(typical, all)?;
     let schedule = simulate(&changed.step.graph);
     let time = length(&changed.step, &schedule)?;
-    let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule));
+    let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule), time as u64);
     let [low, high] = bounds(recorded, communication, all)?.map(|ratio| ratio * before as f64);
     let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
     let assumptions = changes.iter().filter_map(|change| change.assumption()).collect();

@@ -25,7 +25,7 @@ struct Open {
 
 /// Reads the rows of all threads that begin work in a step.
 pub(super) fn read(rank: &Rank, window: Interval, calls: &mut Calls, into: &mut RankStep) {
-    for (track, events) in threads(&rank.trace, window) {
+    for (track, events) in threads(rank, window) {
         let first = into.rows.len();
         let mut thread = Thread { calls, into: &mut *into, open: Vec::new() };
         events.iter().for_each(|event| thread.begin(&rank.trace, event, window.1));
@@ -38,8 +38,10 @@ pub(super) fn read(rank: &Rank, window: Interval, calls: &mut Calls, into: &mut 
 }
 
 /// The operations of each thread that begin in a window. Threads of a library that exchanges data are left out: which of
-/// them takes an exchange differs from step to step, and what they do is part of the exchange.
-fn threads(trace: &Trace, window: Interval) -> BTreeMap<TrackId, Vec<&Event>> {
+/// them takes an exchange differs from step to step, and what they do is part of the exchange. Sends and receives of gloo are
+/// on the thread that calls them.
+fn threads(rank: &Rank, window: Interval) -> BTreeMap<TrackId, Vec<&Event>> {
+    let trace = &rank.trace;
     let mut threads: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
     let first = trace.events.partition_point(|event| event.start < window.0);
     let last = trace.events.partition_point(|event| event.start < window.1);
@@ -48,7 +50,9 @@ fn threads(trace: &Trace, window: Interval) -> BTreeMap<TrackId, Vec<&Event>> {
     for event in trace.events[first..last].iter().filter(|event| is_operation(trace, event)) {
         threads.entry(event.track).or_default().push(event);
     }
-    threads.retain(|track, _| !exchanging.contains(track));
+    let calls = |event: &&Event| event.category == Category::Operator && trace.collective(event).is_some();
+    let is_own = |track: &TrackId, events: &[&Event]| rank.main == Some(*track) || events.iter().any(calls);
+    threads.retain(|track, events| !exchanging.contains(track) || is_own(track, events));
     threads
 }
 

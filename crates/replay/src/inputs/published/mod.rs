@@ -16,7 +16,7 @@ use operations::{Operation, Operations};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Builder, Category, Collective, Ranked, Span};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use tensors::Tensors;
 
@@ -38,6 +38,8 @@ struct Gpu {
     path: PathBuf,
     /// The number of its machine among the folders.
     machine: u32,
+    /// Its rank, as far as the names of the folders tell it.
+    rank: Option<u32>,
 }
 
 /// What the ranks have in common: where one has no file of its own, the first one's counts.
@@ -51,20 +53,38 @@ fn gpus(path: &Path) -> Vec<Gpu> {
     let is_gpu = |path: &Path| MARKS.iter().chain(&operations::FILES).any(|mark| path.join(mark).is_file());
     let is_marked = |path: &Path| MARKS.iter().any(|mark| path.join(mark).is_file());
     if is_marked(path) {
-        return vec![Gpu { path: path.to_owned(), machine: 0 }];
+        return vec![Gpu { path: path.to_owned(), machine: 0, rank: None }];
     }
     let gpus_of = |machine: u32, path: &Path| -> Vec<Gpu> {
-        folders(path).into_iter().filter(|path| is_gpu(path)).map(|path| Gpu { path, machine }).collect()
+        folders(path).into_iter().filter(|path| is_gpu(path)).map(|path| Gpu { path, machine, rank: None }).collect()
     };
-    let all = match gpus_of(0, path) {
+    let mut all = match gpus_of(0, path) {
         own if own.is_empty() => {
             let machines = folders(path).into_iter().filter(|path| !gpus_of(0, path).is_empty());
             machines.enumerate().flat_map(|(machine, path)| gpus_of(machine as u32, &path)).collect()
         }
         own => own,
     };
+    number(&mut all);
     let marked = all.iter().any(|gpu| is_marked(&gpu.path)) || path.join(byteps::MESSAGES).is_file();
     if marked { all } else { Vec::new() }
+}
+
+/// Numbers the GPUs by their folders: `host1/0` of machines with two GPUs is rank 2, also where `host0/1` is missing. They
+/// stay without a number where names have none.
+fn number(gpus: &mut [Gpu]) {
+    let machine = |gpu: &Gpu| gpu.path.parent().and_then(super::last_number).unwrap_or(gpu.machine);
+    let numbers: Option<Vec<[u32; 2]>> =
+        gpus.iter().map(|gpu| Some([machine(gpu), super::last_number(&gpu.path)?])).collect();
+    let Some(numbers) = numbers else { return };
+    let [machines, own] = [0, 1].map(|place| numbers.iter().map(|numbers| numbers[place]).collect::<BTreeSet<u32>>());
+    let [Some(first_machine), Some(first), Some(last)] = [machines.first(), own.first(), own.last()] else { return };
+    // Where no number of a GPU occurs twice, they are those of ranks.
+    let of_machine = if own.len() == numbers.len() { 0 } else { u64::from(last - first) + 1 };
+    for (gpu, [machine, own]) in gpus.iter_mut().zip(&numbers) {
+        let rank = u64::from(machine - first_machine) * of_machine + u64::from(own - first);
+        gpu.rank = u32::try_from(rank).ok();
+    }
 }
 
 /// The folders in a folder, in the order of the numbers in their names.
@@ -104,10 +124,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<Ranked>> {
     let byteps = byteps::read(path)?;
     let topologies: Vec<Topology> = gpus.iter().map(|gpu| Topology::read(&gpu.path)).collect::<Result<_>>()?;
     let size = topologies.iter().flat_map(Topology::ranks).max().map(|last| last + 1);
+    let last = gpus.iter().filter_map(|gpu| gpu.rank).max();
+    let by_folders = last.map_or(0, |last| last.saturating_add(1)).max(gpus.len() as u32);
     let mut ranks: BTreeMap<u32, (Ranked, &Path)> = BTreeMap::new();
     for (place, (gpu, topology)) in gpus.iter().zip(&topologies).enumerate() {
-        let number = topology.rank.unwrap_or(place as u32);
-        let trace = rank(gpu, &shared, byteps.as_ref(), number, size.or(Some(gpus.len() as u32)))?;
+        let number = topology.rank.or(gpu.rank).unwrap_or(place as u32);
+        let trace = rank(gpu, &shared, byteps.as_ref(), number, Some(size.unwrap_or(by_folders)))?;
         if let Some((_, other)) = ranks.insert(number, (Ranked { rank: number, trace }, &gpu.path)) {
             return Err(Error::input(format!("is rank {number}, as {} is", other.display())).file(&gpu.path));
         }
@@ -115,6 +137,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Ranked>> {
     let mut ranks: Vec<Ranked> = ranks.into_values().map(|(ranked, _)| ranked).collect();
     if let Some(first) = ranks.first_mut() {
         first.trace.damage.others.extend(nccl::broken_rings(&topologies));
+        first.trace.damage.others.extend(broken_graphs(&gpus));
         first.trace.damage.others.extend(byteps.into_iter().flat_map(|byteps| byteps.warnings));
     }
     Ok(ranks)
@@ -133,6 +156,15 @@ fn shared(gpus: &[Gpu]) -> Result<Model> {
         }
     }
     Ok(Model { dag, tensors: Tensors::default() })
+}
+
+/// The graphs after the first that cannot be read, in sentences: that of the first GPU is used for all.
+fn broken_graphs(gpus: &[Gpu]) -> Vec<String> {
+    let files = gpus.iter().map(|gpu| gpu.path.join(DAG)).filter(|file| file.exists()).skip(1);
+    files
+        .filter_map(|file| gml::read(&file).err())
+        .map(|error| format!("{error}; another GPU's graph is used"))
+        .collect()
 }
 
 /// Reads the files of a GPU.

@@ -1,0 +1,83 @@
+//! The offsets of clocks that are possible: with them no exchange ends on a rank before it began on one that it needs.
+
+use super::estimate::{Parts, Timed};
+use crate::collectives::Operation;
+use std::collections::BTreeMap;
+
+/// For each rank the least and the greatest offset that is possible relative to the first; none without exchanges that
+/// bound it from both sides, or if no offset is possible.
+pub(super) fn offsets(ranks: usize, exchanges: &[Parts]) -> Vec<Option<[f64; 2]>> {
+    let bounds = bounds(exchanges);
+    let most = shortest(ranks, bounds.iter().map(|(pair, time)| (*pair, *time)));
+    let least = shortest(ranks, bounds.iter().map(|((from, to), time)| ((*to, *from), *time)));
+    let interval = |(most, least): (Option<i64>, Option<i64>)| {
+        let (low, high) = (least?.saturating_neg(), most?);
+        (low <= high).then_some([low as f64, high as f64])
+    };
+    most.into_iter().zip(least).map(interval).collect()
+}
+
+/// For pairs of ranks, by how much the offset of the second is greater than that of the first at most.
+fn bounds(exchanges: &[Parts]) -> BTreeMap<(usize, usize), i64> {
+    let mut bounds: BTreeMap<(usize, usize), i64> = BTreeMap::new();
+    for parts in exchanges {
+        for began in parts.iter().filter(|part| part.operation != Operation::Receive) {
+            for ended in parts.iter().filter(|part| part.rank != began.rank && part.operation != Operation::Send) {
+                let bound = bounds.entry((ended.rank, began.rank)).or_insert(i64::MAX);
+                *bound = (*bound).min(later(began, ended));
+            }
+        }
+    }
+    bounds
+}
+
+fn later(began: &Timed, ended: &Timed) -> i64 {
+    ended.end.saturating_sub(began.start)
+}
+
+/// The shortest distances from the first rank (Bellman and Ford); none to ranks that no bound reaches.
+fn shortest(ranks: usize, bounds: impl Iterator<Item = ((usize, usize), i64)> + Clone) -> Vec<Option<i64>> {
+    let mut distances = vec![None; ranks];
+    distances[0] = Some(0);
+    for _ in 1..ranks {
+        let mut changed = false;
+        for ((from, to), time) in bounds.clone() {
+            let Some(known) = distances[from] else { continue };
+            let distance = i64::saturating_add(known, time);
+            if to != 0 && distances[to].is_none_or(|other| distance < other) {
+                distances[to] = Some(distance);
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    distances
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(rank: usize, operation: Operation, start: i64, end: i64) -> Timed {
+        Timed { rank, start, end, operation }
+    }
+
+    /// Rank 0 sends at 10, and rank 1 has it at 25 by its own clock; what rank 1 sends at 100 is at rank 0 at 120. Rank 2
+    /// exchanges with rank 1 only.
+    #[test]
+    fn messages_in_both_directions_bound_an_offset_also_through_others() {
+        let exchanges = vec![
+            vec![part(0, Operation::Send, 10, 11), part(1, Operation::Receive, 0, 25)],
+            vec![part(0, Operation::Receive, 0, 120), part(1, Operation::Send, 100, 101)],
+            vec![part(1, Operation::AllReduce, 200, 230), part(2, Operation::AllReduce, 210, 225)],
+        ];
+        let found = offsets(4, &exchanges);
+        // The offset of rank 1 is at least 10 - 25 and at most 120 - 100, that of rank 2 at least 200 - 225 and at most
+        // 230 - 210 more.
+        assert_eq!(found[1], Some([-15.0, 20.0]));
+        assert_eq!(found[2], Some([-40.0, 40.0]));
+        assert_eq!(found[3], None);
+    }
+}

@@ -1,0 +1,150 @@
+//! Times of a rank that cannot be true: operators of one thread, or kernels of one stream, that overlap in part.
+
+use super::Rank;
+use super::steps::PROFILER;
+use perf4sight_base::units::grouped;
+use perf4sight_traces::shortened::brief;
+use perf4sight_traces::{Category, Event, Phase, TrackId};
+use std::collections::BTreeMap;
+
+/// Shorter overlaps are none, in nanoseconds: profilers round to microseconds, and a kernel may begin while the one before ends.
+const SHORTEST: i64 = 2_000;
+/// Overlaps are reported from this share of the time of all on.
+const SHARE: f64 = 0.01;
+
+/// What follows one after the other, or within each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Step,
+    Operator,
+    Kernel,
+}
+
+/// Events of one kind on one thread or stream.
+#[derive(Default)]
+struct Row<'a> {
+    /// The ends of those that did not end yet, the innermost last.
+    open: Vec<i64>,
+    all: u64,
+    time: i64,
+    odd: u64,
+    overlap: i64,
+    first: Option<&'a Event>,
+}
+
+/// What is doubtful in the trace of a rank, in sentences.
+pub(super) fn of(rank: &Rank) -> Vec<String> {
+    let mut rows: BTreeMap<(What, TrackId), Row> = BTreeMap::new();
+    for event in rank.trace.events.iter().filter(|event| event.phase == Phase::Complete) {
+        if let Some(what) = what(rank, event) {
+            rows.entry((what, event.track)).or_default().add(event, what);
+        }
+    }
+    let doubtful = rows.into_iter().filter(|(_, row)| row.overlap as f64 > SHARE * row.time as f64);
+    doubtful.filter_map(|((what, track), row)| sentence(rank, what, track, &row)).collect()
+}
+
+fn what(rank: &Rank, event: &Event) -> Option<What> {
+    match event.category {
+        Category::Operator => Some(What::Operator),
+        Category::Kernel | Category::Copy | Category::Set => Some(What::Kernel),
+        Category::Annotation => rank.trace.name(event).starts_with(PROFILER).then_some(What::Step),
+        Category::Python
+        | Category::Runtime
+        | Category::DeviceAnnotation
+        | Category::Synchronisation
+        | Category::Overhead
+        | Category::ForwardBackward
+        | Category::Launch
+        | Category::Other => None,
+    }
+}
+
+impl<'a> Row<'a> {
+    fn add(&mut self, event: &'a Event, what: What) {
+        let overlap = match what {
+            What::Operator => self.within(event),
+            What::Step | What::Kernel => self.after(event),
+        };
+        self.all += 1;
+        if overlap > SHORTEST {
+            self.odd += 1;
+            self.overlap += overlap;
+            self.first = self.first.or(Some(event));
+        }
+    }
+
+    /// Nanoseconds by which an operator outlasts the one in which it begins.
+    fn within(&mut self, event: &Event) -> i64 {
+        while self.open.pop_if(|end| *end <= event.start).is_some() {}
+        let around = self.open.last().copied();
+        self.time += if around.is_none() { event.duration } else { 0 };
+        self.open.push(event.end());
+        around.map_or(0, |end| event.end() - end)
+    }
+
+    /// Nanoseconds of an event in which those before it go on.
+    fn after(&mut self, event: &Event) -> i64 {
+        let before = self.open.pop().unwrap_or(event.start);
+        self.time += event.duration;
+        self.open.push(event.end().max(before));
+        (before - event.start).min(event.duration)
+    }
+}
+
+fn sentence(rank: &Rank, what: What, track: TrackId, row: &Row) -> Option<String> {
+    let (of, do_what) = match what {
+        What::Step => ("steps", "begin before the one before ended"),
+        What::Operator => ("operators of thread", "end after an operator in which they began"),
+        What::Kernel => ("kernels and copies of stream", "begin before the one before ended"),
+    };
+    let thread = if what == What::Step { "" } else { &rank.trace.tracks[track.index()].thread };
+    let of = format!("{of} {thread}");
+    let first = brief(rank.trace.name(row.first?));
+    let [odd, all] = [row.odd, row.all].map(grouped);
+    let of = of.trim_end();
+    Some(format!(
+        "rank {}: {odd} of {all} {of} {do_what}, {first} first: its times are doubtful, and what rests on them",
+        rank.number
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_traces::{Builder, Span};
+
+    /// Rows of a thread or stream: name, begin, end in microseconds.
+    fn doubts(category: Category, rows: &[(&str, i64, i64)]) -> Vec<String> {
+        let mut builder = Builder::new("rank7.json".as_ref());
+        for (name, begin, end) in rows {
+            let time = (begin * 1_000, end * 1_000);
+            builder.add(Span { name, category, track: ["1", "2"], time, collective: None });
+        }
+        of(&Rank::of(perf4sight_traces::Ranked { rank: 7, trace: builder.finish() }))
+    }
+
+    #[test]
+    fn operators_within_each_other_are_usual_and_those_that_overlap_in_part_are_not() {
+        let usual = [("a", 0, 100), ("b", 10, 50), ("c", 20, 30), ("d", 50, 101), ("e", 200, 300)];
+        assert_eq!(doubts(Category::Operator, &usual), [""; 0]);
+        let odd = doubts(Category::Operator, &[("a", 0, 100), ("b", 50, 150), ("c", 200, 300)]);
+        assert!(
+            odd[0].contains("rank 7: 1 of 3 operators of thread 2 end after") && odd[0].contains("b first"),
+            "{odd:?}"
+        );
+    }
+
+    #[test]
+    fn a_stream_does_one_thing_at_a_time() {
+        assert_eq!(doubts(Category::Kernel, &[("a", 0, 100), ("b", 99, 150), ("c", 150, 200)]), [""; 0]);
+        let odd = doubts(Category::Kernel, &[("a", 0, 1000), ("b", 100, 150), ("c", 150, 200)]);
+        assert!(odd[0].contains("2 of 3 kernels and copies of stream 2 begin before the one before ended"), "{odd:?}");
+    }
+
+    #[test]
+    fn steps_follow_each_other() {
+        let odd = doubts(Category::Annotation, &[("ProfilerStep#1", 0, 900), ("ProfilerStep#2", 300, 600)]);
+        assert!(odd[0].contains("1 of 2 steps begin before the one before ended"), "{odd:?}");
+    }
+}
