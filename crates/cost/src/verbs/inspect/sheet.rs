@@ -12,7 +12,7 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Costs {
     pub parameters: u64,
-    /// Multiply-accumulates of the batch, forward and backward.
+    /// Multiply-accumulates of the batch, forward and backward, which inference does not run.
     pub macs: [u64; 2],
     /// Bytes of the batch, read and written.
     pub bytes: [u64; 2],
@@ -38,7 +38,10 @@ pub(super) struct Sheet<'a> {
 
 impl<'a> Sheet<'a> {
     pub fn new(network: &'a Network, workload: Workload, order: Order) -> Self {
-        let backward = network.trained_in(workload.step.trainable).backward_macs();
+        let backward = match workload.step.stage {
+            Stage::Training => network.trained_in(workload.step.trainable).backward_macs(),
+            Stage::Inference => vec![0; network.nodes().len()],
+        };
         let nodes = network.nodes().iter().zip(backward);
         let costs = nodes.map(|(node, backward)| {
             let times = network.times_of(node, workload.batch);
