@@ -4,13 +4,13 @@ use super::file::Initializer;
 use super::ledger::Filters;
 use super::magnitudes::{WITH_WEIGHTS, payload};
 use super::schema::{
-    GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto,
-    tensor_proto::DataLocation, tensor_shape_proto::dimension, type_proto,
+    GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto, tensor_proto::DataLocation,
+    tensor_shape_proto::dimension, type_proto,
 };
 use super::write::check_replaced;
 use super::{Dims, messages, opened, source, tensor, translated};
-use perf4sight_base::error::{Error, Result};
 use perf4sight_base::checksum::checksum;
+use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_network::{Network, Node};
 use prost::Message;

@@ -266,3 +266,25 @@ fn ranks(typical: &StepGraph, schedule: &Schedule, steps: &[ReplayedStep]) -> Ve
     };
     typical.ranks.iter().zip(times).enumerate().map(rank).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_table_that_cannot_be_read_is_refused_before_any_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("table.txt");
+        let damaged: &[u8] = b"1024 256 float sum -1 fast 1 1 0\n";
+        for (contents, code) in [(None, 6), (Some(b"\xe9t\xe9 ".as_slice()), 4), (Some(damaged), 4)] {
+            contents.iter().for_each(|contents| fs::write(&file, contents).unwrap());
+            let nccl_tests = Some(file.clone());
+            let request =
+                Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests, cost_model: None };
+            let refused = request.check().unwrap_err();
+            assert_eq!(refused.kind().exit_code(), code, "{refused}");
+            assert!(refused.to_string().starts_with(&file.display().to_string()), "{refused}");
+        }
+    }
+}

@@ -11,14 +11,8 @@ struct Library {
     inputs: &'static str,
 }
 
-/// Every line was run with torchvision 0.26, timm 1.0.31 and transformers 5.24.
-const LIBRARIES: [Library; 6] = [
-    Library {
-        begins: &["fasterrcnn_", "maskrcnn_", "keypointrcnn_", "retinanet_", "fcos_", "ssd300_", "ssdlite320_"],
-        unless: &[],
-        model: "torchvision.models.detection.NAME(weights_backbone=None).eval()",
-        inputs: "([torch.rand(3, 320, 320)],)",
-    },
+/// The calls were tried with torchvision 0.26, timm 1.0.31 and transformers 5.24.
+const LIBRARIES: [Library; 5] = [
     Library {
         begins: &["deeplabv3_", "fcn_resnet", "lraspp_"],
         unless: &[],
@@ -39,9 +33,33 @@ const LIBRARIES: [Library; 6] = [
     },
     Library {
         begins: &[
-            "resnet", "resnext", "wide_resnet", "vgg1", "densenet1", "densenet2", "squeezenet1_", "mobilenet_v2", "mobilenet_v3_", "mnasnet",
-            "efficientnet_b", "efficientnet_v2_", "convnext_", "regnet_x_", "regnet_y_", "shufflenet_v2_", "vit_b_", "vit_l_", "vit_h_",
-            "swin_t", "swin_s", "swin_b", "swin_v2_", "maxvit_t", "inception_v3", "googlenet", "alexnet",
+            "resnet",
+            "resnext",
+            "wide_resnet",
+            "vgg1",
+            "densenet1",
+            "densenet2",
+            "squeezenet1_",
+            "mobilenet_v2",
+            "mobilenet_v3_",
+            "mnasnet",
+            "efficientnet_b",
+            "efficientnet_v2_",
+            "convnext_",
+            "regnet_x_",
+            "regnet_y_",
+            "shufflenet_v2_",
+            "vit_b_",
+            "vit_l_",
+            "vit_h_",
+            "swin_t",
+            "swin_s",
+            "swin_b",
+            "swin_v2_",
+            "maxvit_t",
+            "inception_v3",
+            "googlenet",
+            "alexnet",
         ],
         unless: TIMM,
         model: "torchvision.models.NAME()",
@@ -49,10 +67,55 @@ const LIBRARIES: [Library; 6] = [
     },
     Library {
         begins: &[
-            "vit_", "tf_", "deit", "beit", "eva", "cait", "xcit", "levit", "poolformer", "metaformer", "caformer", "convformer", "convnext",
-            "mobilevit", "mobilenetv3_", "mobilenetv4_", "efficientformer", "fastvit", "hiera", "maxvit", "coat", "crossvit", "davit", "edgenext",
-            "ghostnet", "hrnet", "mixer_", "nfnet", "eca_", "regnet", "repvgg", "res2net", "resnest", "resnet", "resnext", "swin", "twins",
-            "volo", "efficientnet", "inception", "densenet", "visformer", "pvt", "gmlp", "resmlp", "seresnet", "darknet", "cspdarknet", "dla",
+            "vit_",
+            "tf_",
+            "deit",
+            "beit",
+            "eva",
+            "cait",
+            "xcit",
+            "levit",
+            "poolformer",
+            "metaformer",
+            "caformer",
+            "convformer",
+            "convnext",
+            "mobilevit",
+            "mobilenetv3_",
+            "mobilenetv4_",
+            "efficientformer",
+            "fastvit",
+            "hiera",
+            "maxvit",
+            "coat",
+            "crossvit",
+            "davit",
+            "edgenext",
+            "ghostnet",
+            "hrnet",
+            "mixer_",
+            "nfnet",
+            "eca_",
+            "regnet",
+            "repvgg",
+            "res2net",
+            "resnest",
+            "resnet",
+            "resnext",
+            "swin",
+            "twins",
+            "volo",
+            "efficientnet",
+            "inception",
+            "densenet",
+            "visformer",
+            "pvt",
+            "gmlp",
+            "resmlp",
+            "seresnet",
+            "darknet",
+            "cspdarknet",
+            "dla",
         ],
         unless: &[],
         model: "timm.create_model(\"NAME\")",
@@ -60,17 +123,33 @@ const LIBRARIES: [Library; 6] = [
     },
 ];
 
+/// Detectors of torchvision: how many boxes they compute with depends on the image, so that no file holds one as a network.
+const DETECTORS: [&str; 7] =
+    ["fasterrcnn_", "maskrcnn_", "keypointrcnn_", "retinanet_", "fcos_", "ssd300_", "ssdlite320_"];
+
 /// Parts of names that timm alone uses.
 const TIMM: &[&str] = &["patch", "window", "_nano", "_atto", "_femto", "_pico", "_xx", "convnext_zepto", "."];
 
-/// What to do for a file of a network of that name.
+/// How to get answers about a network of that name.
 pub(super) fn advice(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
+    if DETECTORS.iter().any(|start| lower.starts_with(start)) {
+        return format!(
+            "perf4sight detection --network {name} measures what training this detector of torchvision takes"
+        );
+    }
+    format!(
+        "name a network of your own by its file, with path and ending: nets/mine.onnx; to make one, {}",
+        export(name, &lower)
+    )
+}
+
+fn export(name: &str, lower: &str) -> String {
     // https://docs.ultralytics.com/modes/export/
     if lower.starts_with("yolo") {
         return format!("yolo export model={name}.pt format=onnx, of ultralytics");
     }
-    match known(&lower) {
+    match known(lower) {
         Some(Library { model, inputs, .. }) => {
             let model = model.replace("NAME", name);
             format!("in Python: model = {model}; torch.onnx.export(model, {inputs}, \"{name}.onnx\")")
@@ -81,7 +160,8 @@ pub(super) fn advice(name: &str) -> String {
 
 fn known(name: &str) -> Option<&'static Library> {
     let fits = |library: &&Library| {
-        library.begins.iter().any(|start| name.starts_with(start)) && !library.unless.iter().any(|part| name.contains(part))
+        library.begins.iter().any(|start| name.starts_with(start))
+            && !library.unless.iter().any(|part| name.contains(part))
     };
     LIBRARIES.iter().find(fits)
 }
@@ -94,7 +174,7 @@ mod tests {
     #[test]
     fn names_are_made_by_their_own_library() {
         for (name, made) in [
-            ("fasterrcnn_resnet50_fpn", "torchvision.models.detection.fasterrcnn_resnet50_fpn("),
+            ("fasterrcnn_resnet50_fpn", "perf4sight detection --network fasterrcnn_resnet50_fpn"),
             ("deeplabv3_resnet50", "torchvision.models.segmentation.deeplabv3_resnet50("),
             ("r3d_18", "torchvision.models.video.r3d_18("),
             ("efficientnet_v2_s", "torchvision.models.efficientnet_v2_s("),

@@ -155,7 +155,7 @@ fn check_name(name: &str) -> Result<()> {
         unknown.help(match (near(name), mistyped(name)) {
             (Some(file), _) => format!("a file is named with path and ending: {file}"),
             (None, Some(known)) => format!("did you mean \"{known}\"?"),
-            (None, None) => format!("{AS_A_FILE}; to make one, {}", exporting::advice(name)),
+            (None, None) => exporting::advice(name),
         })
     })
 }
@@ -230,13 +230,22 @@ mod tests {
 
     #[test]
     fn another_network_is_not_taken_for_a_mistyped_one() {
-        for (typed, meant) in [("resnet81", "resnet18"), ("alexnt", "alexnet"), ("vgg61_bn", "vgg16_bn"), ("goglenet", "googlenet")] {
+        for (typed, meant) in
+            [("resnet81", "resnet18"), ("alexnt", "alexnet"), ("vgg61_bn", "vgg16_bn"), ("goglenet", "googlenet")]
+        {
             assert_eq!(mistyped(typed), Some(meant), "{typed}");
         }
         // Networks of torchvision and timm by themselves.
-        for other in
-            ["efficientnet_v2_s", "mobilenet_v3", "vgg11_bn", "squeezenet1_1", "vit_l_16", "convnext_small", "regnet_x_400mf", "resnet26"]
-        {
+        for other in [
+            "efficientnet_v2_s",
+            "mobilenet_v3",
+            "vgg11_bn",
+            "squeezenet1_1",
+            "vit_l_16",
+            "convnext_small",
+            "regnet_x_400mf",
+            "resnet26",
+        ] {
             assert_eq!(mistyped(other), None, "{other}");
         }
     }
