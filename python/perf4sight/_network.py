@@ -150,7 +150,7 @@ def _held(module: Any) -> List[Tuple[str, int]]:
     """What the module holds and nobody trains in addition to the weights of layers, by name, and as how many numbers of four bytes: its buffers, and tables
     that ask for no gradient."""
     tensors = [*module.named_buffers(), *_settings.tables(module).items()]
-    return [(name, tensor.numel() * tensor.element_size() // 4) for name, tensor in tensors if tensor.numel() > 1]
+    return [(name, tensor.numel() * tensor.element_size() // 4) for name, tensor in tensors if tensor.numel() > 1 or tensor.is_floating_point()]
 
 
 def _note(key: str, value: str) -> bytes:

@@ -1,14 +1,22 @@
 """A module with fewer channels: which go the program says, and what is left is held against the network that it writes."""
 from __future__ import annotations
 
+import json
 import os
 import re
-from typing import Any, List, Mapping, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from . import _copy, _network, _private
-from ._errors import NetworkError
+from ._errors import NetworkError, ProgramError
 from ._program import ask
 from ._slices import Slices
+
+EXPECTED = "\n  expected: a forward that holds no numbers of channels"
+# Layers that are kept, one after the other, to see whether the rest can be pruned.
+TRIED = 4
+# What the program ends with where a level cannot be reached.
+NOT_REACHED = 4
+
 
 def prune(
     model: Any,
@@ -37,11 +45,23 @@ def prune(
     module = _network.unwrapped(model)
     given = _network.guessed(module) if inputs is None else inputs
     network = _network.read(module, given, "training", weights=mode == "l1")
+    # Code that divides a tensor by `chunk` or `split` has parts of equal length.
+    words = ["--equal-parts", "--level=%s" % (100 * level), "--mode=%s" % mode, "--seed=%d" % seed]
+
+    def pruned(more: Sequence[str]) -> Any:
+        return _pruned(module, given, network, [*words, *("--keep=%s" % pattern for pattern in [*_attentions(module), *keep, *more])])
+
+    try:
+        return pruned(())
+    except NetworkError as problem:
+        raise _helped(problem, pruned) from problem
+
+
+def _pruned(module: Any, given: Any, network: _network.Network, words: Sequence[str]) -> Any:
+    """The module as the program prunes it."""
     with _private.folder() as folder:
         file = os.path.join(folder, network.name + ".onnx")
-        # Code that divides a tensor by `chunk` or `split` has parts of equal length.
-        words = ["--equal-parts", *("--keep=%s" % pattern for pattern in [*_attentions(module), *keep])]
-        plan = network.ask("prune", "--level=%s" % (100 * level), "--mode=%s" % mode, "--seed=%d" % seed, "--out=%s" % file, *words)
+        plan = network.ask("prune", "--out=%s" % file, *words)
         promised = ask("inspect", file)["layers"]
     smaller = _copy.copied(module)
     slices = Slices(smaller)
@@ -51,13 +71,33 @@ def prune(
     return smaller
 
 
+def _helped(problem: NetworkError, pruned: Callable[[Sequence[str]], Any]) -> NetworkError:
+    """The same problem with the `keep` that helps, which is tried: keeping one layer may show the next that has to be kept."""
+    kept: List[str] = []
+    following: Optional[NetworkError] = problem
+    while following is not None and following.layer and _alike(following.layer) not in kept and len(kept) < TRIED:
+        kept.append(_alike(following.layer))
+        try:
+            pruned(kept)
+            following = None
+        except NetworkError as other:
+            following = other
+        except ProgramError as refused:  # too little is left to prune, or nothing is called so
+            kept = kept if refused.code == NOT_REACHED else kept[:-1]
+            break
+    if not kept:
+        return NetworkError("%s\n  help: keep leaves layers as they are" % problem, problem.layer)
+    others = ", and then the rest can be pruned" if following is None else "; that alone does not help yet"
+    return NetworkError("%s\n  help: keep=%s leaves layers as they are%s" % (problem, json.dumps(kept), others), problem.layer)
+
+
 def _cut(slices: Slices, layer: Mapping[str, Any]) -> None:
     """Cuts one layer; whatever is wrong with it names the layer."""
     try:
         slices.apply(layer)
     except (LookupError, RuntimeError, AttributeError, TypeError, ValueError) as problem:
         name = layer["layer"]
-        raise NetworkError("%s cannot be made smaller: %s: %s%s" % (name, type(problem).__name__, problem, _remedy(name)), name) from problem
+        raise NetworkError("%s cannot be made smaller: %s: %s" % (name, type(problem).__name__, problem), name) from problem
 
 
 def _attentions(module: Any) -> List[str]:
@@ -72,21 +112,20 @@ def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:
     try:
         got = _network.read(smaller, given, "training").ask("inspect")["layers"]
     except NetworkError as error:
-        raise NetworkError("with fewer channels the module does not run: %s%s" % (error, _remedy(error.layer)), error.layer) from error
+        raise NetworkError("with fewer channels the module does not run: %s%s" % (error, EXPECTED), error.layer) from error
     for one, other in zip(got, promised):
         if any(one[key] != other[key] for key in ("operation", "output", "parameters")):
             raise NetworkError(
                 "with fewer channels %s (%s) gives %s from %d parameters, and in the pruned network %s gives %s from %d%s"
                 % (one["layer"], one["operation"], one["output"], one["parameters"], other["operation"], other["output"], other["parameters"],
-                   _remedy(_home(one["layer"]))), _home(one["layer"]))
+                   EXPECTED), _home(one["layer"]))
     if len(got) != len(promised):
-        raise NetworkError("with fewer channels the module runs %d operations, and the pruned network has %d%s" % (len(got), len(promised), _remedy("")))
+        raise NetworkError("with fewer channels the module runs %d operations, and the pruned network has %d%s" % (len(got), len(promised), EXPECTED))
 
 
-def _remedy(layer: str) -> str:
-    alike = re.sub(r"(?<![^.])\d+(?![^.])", "*", layer)  # the same part of every block
-    kept = 'keep=["%s*"]' % alike.rstrip("*") if layer else "keep"
-    return "\n  expected: a forward that holds no numbers of channels\n  help: %s leaves layers as they are" % kept
+def _alike(layer: str) -> str:
+    """A pattern of a layer and all in it, the same part of every block included."""
+    return re.sub(r"(?<![^.])\d+(?![^.])", "*", layer).rstrip("*") + "*"
 
 
 def _home(layer: str) -> str:

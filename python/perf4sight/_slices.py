@@ -1,7 +1,8 @@
 """A module's weights with the positions that are left of them, and its layers' own numbers of channels after them."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+import math
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
 from ._errors import NetworkError
 
@@ -15,6 +16,8 @@ class Slices:
         self.module = module
         self.modules = dict(module.named_modules(remove_duplicate=False))
         self.cut: Dict[int, Any] = {}
+        # What is left of parameters, by id.
+        self.made: Set[int] = set()
 
     def apply(self, layer: Mapping[str, Any]) -> None:
         """Cuts one layer as the program says; NetworkError where the module has none that could be."""
@@ -26,7 +29,7 @@ class Slices:
             return self._free(name, layer["outputs"])
         nn = torch.nn
         if hasattr(part, "parametrizations") or isinstance(getattr(part, "weight", None), torch.Tensor) and "weight" not in part._parameters:
-            raise NetworkError("the weight of %s is computed from others (%s), and cannot be cut" % (name, _computed(part)))
+            raise NetworkError("the weight of %s is computed from others (%s), and cannot be cut" % (name, _computed(part)), name)
         for kinds, cut in (
             ((nn.modules.conv._ConvTransposeNd,), self._transposed), ((nn.modules.conv._ConvNd,), self._convolution), ((nn.Linear,), self._linear),
             ((nn.Embedding,), self._embedding), ((nn.modules.batchnorm._NormBase,), self._channels),
@@ -106,20 +109,30 @@ class Slices:
         home, _, own = name.rpartition(".")
         part = self.modules.get(home)
         if part is None or own not in part._parameters:
-            raise NetworkError("the module has no layer %s, which pruning makes smaller\n  help: keep=[%r] leaves it as it is" % (name, name))
+            raise NetworkError("the module has no layer %s, which pruning makes smaller" % name, name)
         weight = part._parameters[own]
+        if id(weight) in self.made:
+            return  # with the other parameters of its module
         axis = _axis(weight, outputs)
         if outputs and axis is None:
-            raise NetworkError("%s has the shape %s, and of which of its axes channels go is not clear\n  help: keep=[%r] leaves it as it is"
-                               % (name, tuple(weight.shape), name), name)
-        self._set(part, own, [(axis, outputs["kept"])] if outputs else [])
+            raise NetworkError("%s has the shape %s, and of which of its axes channels go is not clear" % (name, tuple(weight.shape)), name)
+        if outputs and axis is not None:
+            self._along(part, own, axis, outputs)
 
     def _own(self, part: Any, outputs: Left) -> None:
         """The parameters of a module of the user's own, which lie along what it gives."""
         for name, weight in list(part.named_parameters(recurse=False)):
             axis = _axis(weight, outputs)
-            if outputs is not None and axis is not None:
-                self._set(part, name, [(axis, outputs["kept"])])
+            if outputs is not None and axis is not None and id(weight) not in self.made:
+                self._along(part, name, axis, outputs)
+
+    def _along(self, part: Any, name: str, axis: int, outputs: Mapping[str, Any]) -> None:
+        """Cuts a parameter of a module of the user's own, and the shapes that the module has noted to see it in, as layer scale does: (C, 1, 1)."""
+        elements = part._parameters[name].numel()
+        self._set(part, name, [(axis, outputs["kept"])])
+        for key, shape in list(vars(part).items()):
+            if _is_shape(shape) and math.prod(shape) == elements and list(shape).count(outputs["of"]) == 1:
+                setattr(part, key, type(shape)(len(outputs["kept"]) if length == outputs["of"] else length for length in shape))
 
     def _set(self, part: Any, name: str, slices: "Sequence[tuple[int, Sequence[int]]]") -> None:
         """Puts what is left of a parameter or buffer where it was."""
@@ -132,8 +145,10 @@ class Slices:
             left = whole.detach()
             for axis, kept in slices:
                 left = left.index_select(axis, torch.tensor(kept, device=left.device, dtype=torch.long))
+            made = torch.nn.Parameter(left.clone(), whole.requires_grad) if isinstance(whole, torch.nn.Parameter) else left.clone()
             # What was cut is kept, so that nothing else gets its id.
-            self.cut[id(whole)] = (whole, torch.nn.Parameter(left.clone(), whole.requires_grad) if isinstance(whole, torch.nn.Parameter) else left.clone())
+            self.cut[id(whole)] = (whole, made)
+            self.made.add(id(made))
         setattr(part, name, self.cut[id(whole)][1])
 
 
@@ -157,6 +172,12 @@ def _axis(weight: Any, outputs: Left) -> Optional[int]:
         return int(said)
     as_long = [axis for axis, length in enumerate(weight.shape) if length == outputs["of"]]
     return as_long[0] if len(as_long) == 1 else None
+
+
+def _is_shape(value: Any) -> bool:
+    import torch
+
+    return type(value) in (tuple, list, torch.Size) and all(type(length) is int for length in value)
 
 
 def _computed(part: Any) -> str:

@@ -212,6 +212,84 @@ class Scaled(nn.Module):
         return self.classify((x + torch.relu(self.block(x)) * self.FORMS[self.form](self.scale)).mean((2, 3)))
 
 
+class Shaped(nn.Module):
+    """Layer scale as timm's MetaFormer has it: the module notes the shape that it sees its parameter in."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.scale, self.shape = nn.Parameter(torch.rand(width)), (width, 1, 1)
+
+    def forward(self, x):
+        return x * self.scale.view(self.shape)
+
+
+class Normalised(nn.Module):
+    """Global response normalisation (Woo et al. 2023): two parameters of one module."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.rand(width)), nn.Parameter(torch.rand(width))
+
+    def forward(self, x):
+        norm = x.norm(p=2, dim=(2, 3), keepdim=True)
+        norm = norm / (norm.mean(1, keepdim=True) + 1e-6)
+        return x + torch.addcmul(self.bias.view(1, -1, 1, 1), self.weight.view(1, -1, 1, 1), x * norm)
+
+
+def between(part):
+    """A network of images around a part of 16 channels."""
+    return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), part, nn.Conv2d(16, 32, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 5))
+
+
+class Feeding(nn.Module):
+    """The feed-forward part of a transformer on tokens that are numbers already."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.back, self.classify = nn.Linear(32, 64), nn.Linear(64, 32), nn.Linear(32, 10)
+
+    def forward(self, x):
+        return self.classify(x + self.back(torch.relu(self.wide(x)))).mean(1)
+
+
+class Gained(nn.Module):
+    """A residual block with a learned number of one element, in some shape."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.stem, self.block = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        self.gain, self.classify = nn.Parameter(torch.ones(shape)), nn.Linear(16, 4)
+
+    def forward(self, x):
+        x = self.stem(x)
+        return self.classify((x + self.block(x) * self.gain).mean((2, 3)))
+
+
+class Fixed(nn.Module):
+    """Two kinds of layers whose code holds the width of what they compute."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.classify = nn.Embedding(50, 32), nn.Linear(32, 5)
+        self.first, self.second = nn.ModuleList(Held() for _ in range(2)), nn.ModuleList(Held() for _ in range(2))
+        self.mlp = nn.Sequential(nn.Linear(32, 256), nn.GELU(), nn.Linear(256, 32))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for part in [*self.first, *self.second]:
+            x = x + part(x)
+        return self.classify((x + self.mlp(x)).mean(1))
+
+
+class Held(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.read, self.write = nn.Linear(32, 48), nn.Linear(48, 32)
+
+    def forward(self, x):
+        return self.write(torch.relu(self.read(x).reshape(x.shape[0], x.shape[1], 48)))
+
+
 class OneNumber(nn.Module):
     """A learned number that scales everything."""
 

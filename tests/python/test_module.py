@@ -16,8 +16,8 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _private
-from networks import (Crossed, Doubtful, Guarded, Halved, Images, OneNumber, Placed, Recurrent, Scaled, Spelled, Tokens, Twice, Unfolded,
-                      Words)
+from networks import (Crossed, Doubtful, Feeding, Fixed, Gained, Guarded, Halved, Images, Normalised, OneNumber, Placed, Recurrent, Scaled, Shaped, Spelled,
+                      Tokens, Twice, Unfolded, Words, between)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FINGERPRINT = os.path.join(ROOT, "fingerprinting", "epyc-1-core", "imagenet")
@@ -351,6 +351,47 @@ class Pruning(unittest.TestCase):
             self.assertEqual(smaller.scale.shape, (smaller.stem.out_channels,), form)
             self.assertLess(smaller.stem.out_channels, 16)
             smaller(IMAGES).sum().backward()
+
+    def test_parameters_of_a_module_of_their_own_are_cut(self):
+        for part in (Shaped(16), Normalised(16)):
+            smaller = perf4sight.prune(between(part), 0.5, IMAGES)
+            self.assertLess(smaller[0].out_channels, 16)
+            for weight in smaller[1].parameters():
+                self.assertEqual(weight.shape, (smaller[0].out_channels,))
+            smaller(IMAGES).sum().backward()
+
+    def test_tokens_that_are_numbers_lose_the_width_between(self):
+        model, tokens = Feeding(), torch.rand(2, 5, 32)
+        smaller = perf4sight.prune(model, 0.5, tokens)
+        self.assertEqual((smaller.wide.in_features, smaller.back.out_features), (32, 32))
+        self.assertLess(smaller.wide.out_features, 64)
+        # A hidden feature that is read with zeros is as good as gone.
+        masked = copy.deepcopy(model)
+        masked.back.weight.data[:, ~torch.isin(model.wide.bias, smaller.wide.bias)] = 0
+        self.assertTrue(torch.allclose(masked(tokens), smaller(tokens), atol=1e-5))
+        # All that is between input and result of this one is its hidden features, on tokens of any number of axes.
+        for tokens in (torch.rand(2, 5, 20), torch.rand(2, 5, 4, 20)):
+            layers = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 3))
+            self.assertLess(perf4sight.prune(layers, 0.5, tokens)[0].out_features, 64)
+
+    def test_learned_numbers_stay(self):
+        for shape in [(), (1,), (1, 1), (1, 1, 1, 1)]:
+            smaller = perf4sight.prune(Gained(shape), 0.4, IMAGES)
+            self.assertEqual(smaller.gain.shape, shape)
+            self.assertLess(smaller.stem.out_channels, 16)
+            smaller(IMAGES).sum().backward()
+        perf4sight.prune(Gained(()), 0.4, IMAGES, keep=["gain"])
+        # The sum ties the block that is kept to all other channels.
+        with self.assertRaisesRegex(perf4sight.ProgramError, "no filter can go\n  stem keeps 16 channels: block is to keep"):
+            perf4sight.prune(Gained(()), 0.4, IMAGES, keep=["block"])
+
+    def test_the_keep_that_is_named_is_enough(self):
+        words = torch.zeros(2, 16, dtype=torch.long)
+        with self.assertRaisesRegex(perf4sight.NetworkError, "and then the rest can be pruned") as raised:
+            perf4sight.prune(Fixed(), 0.4, words)
+        kept = re.findall(r'"([^"]*)"', re.search(r"keep=(\[.*\])", str(raised.exception)).group(1))
+        self.assertEqual(sorted(kept), ["first.*", "second.*"])
+        perf4sight.prune(Fixed(), 0.4, words, keep=kept)
 
     def test_perceptrons_on_vectors_are_cut(self):
         model = nn.Sequential(nn.Linear(80, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 3))

@@ -4,6 +4,7 @@ use crate::fixtures::{Outcome, Scene, shared, simulated_fingerprint};
 use perf4sight_base::stats::mean;
 use perf4sight_cost::fingerprint::{Fingerprints, Levels, Networks, Row, Selection, gather};
 use perf4sight_cost::records::Reading;
+use perf4sight_memory::Simulation;
 use perf4sight_network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
@@ -170,13 +171,13 @@ fn tensors_take_what_the_published_board_reserved() {
     let Some(tx2) = shared("tx2") else { return };
     let step = Step::published(Stage::Training);
     let rows = rows(&tx2.join("profiling_csvs"), tx2.join("networks"), step, Quantity::Memory);
-    let memory = Fingerprints::before("tx2", "imagenet", step, &Platform::named("tx2").unwrap()).memory.unwrap();
+    let platform = Platform::named("tx2").unwrap();
     let mut networks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // Only level 0 is the network that was measured.
     for row in rows.iter().filter(|row| row.record.variant.level == 0) {
         let Reading::Memory(columns) = row.record.reading else { panic!("a row of memory") };
         let reserved = columns.reserved.unwrap().mib();
-        let tensors = memory.about(&row.network).tensors(row.record.workload.batch).unwrap().value();
+        let tensors = Simulation::new(&row.network, step, &platform).peak(row.record.workload.batch).reserved.mib();
         networks.entry(&row.record.variant.network).or_default().push(100.0 * (tensors / reserved - 1.0).abs());
     }
     let errors: Vec<f64> = networks.values().map(|errors| mean(errors)).collect();

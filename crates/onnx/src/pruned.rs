@@ -4,16 +4,19 @@ use super::file::Initializer;
 use super::ledger::Filters;
 use super::magnitudes::{WITH_WEIGHTS, payload};
 use super::schema::{
-    GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, tensor_proto::DataLocation,
+    GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto, tensor_proto::DataLocation,
     tensor_shape_proto::dimension, type_proto,
 };
+use super::write::check_replaced;
 use super::{Dims, messages, opened, source, tensor, translated};
+use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::{atomic_write, input_file, overwrite};
+use perf4sight_base::{atomic_write, input_file};
 use perf4sight_network::{Network, Node};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Cursor;
+use std::fs::File;
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 #[cfg(test)]
@@ -48,7 +51,7 @@ pub fn write_pruned(
     kept: &BTreeMap<&str, Kept>,
     replace: bool,
 ) -> Result<()> {
-    overwrite::check(out, replace, |_| false)?;
+    check_replaced(out, replace)?;
     let file = opened(source, dims)?;
     let (_, filters) = translated(&file, source)?;
     let bytes = input_file::bytes(source, super::READ)?;
@@ -65,7 +68,28 @@ pub fn write_pruned(
     }
     let bytes = model.encode_to_vec();
     check_same(&bytes, source, dims, pruned)?;
-    atomic_write::save(out, bytes)
+    let mark = mark(&bytes);
+    atomic_write::save(out, [bytes, mark].concat())
+}
+
+/// The key of the note at the end of a file that was written here: the checksum of all before it, so that weights which were trained
+/// since are not taken for those that were written.
+const MARK: &str = "perf4sight.pruned";
+
+/// The note of such a file; in protobuf, fields of a message may follow the others.
+fn mark(bytes: &[u8]) -> Vec<u8> {
+    let note = StringStringEntryProto { key: Some(MARK.into()), value: Some(checksum(bytes.iter().copied())) };
+    ModelProto { metadata_props: vec![note], ..ModelProto::default() }.encode_to_vec()
+}
+
+/// Whether a file was written here, and nobody changed it since.
+pub(super) fn is_marked(file: &mut File) -> bool {
+    let mut bytes = Vec::new();
+    let noted = |bytes: &[u8]| {
+        let end = bytes.len().saturating_sub(mark(&[]).len());
+        bytes[end..] == mark(&bytes[..end])
+    };
+    file.read_to_end(&mut bytes).is_ok() && noted(&bytes)
 }
 
 /// The layer of every initializer that belongs to one of the smaller layers.

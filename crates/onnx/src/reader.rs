@@ -330,7 +330,7 @@ impl<'a> Translation<'a> {
         let graph = graph.ok_or("lacks one of its two graphs")?;
         refused::check(graph).map_err(|(problem, _)| problem)?;
         for tensor in &graph.initializer {
-            let value = source::stored(tensor, self.exporter).map_err(|(problem, _)| problem)?;
+            let value = source::stored(tensor, self.exporter, false).map_err(|(problem, _)| problem)?;
             self.values.set(tensor.name(), value);
         }
         let outputs: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();

@@ -283,13 +283,16 @@ pub(super) fn initial_values<'a>(
     data: &[Data],
 ) -> Result<HashMap<&'a str, Value>, Problem> {
     let mut values = HashMap::new();
+    // PyTorch's older exporter gives parameters and buffers as inputs too where that is asked for; its constants are nodes.
+    let gives_weights = file.model.producer_name() == "pytorch" && !exporter.has_notes();
     for input in graph.input.iter().filter(|input| data.iter().all(|data| data.name != input.name())) {
         values.insert(input.name(), graph_input(input, exporter)?);
     }
     for Initializer { tensor, .. } in &file.initializers {
+        let is_given = gives_weights && values.contains_key(tensor.name());
         let value = match exporter.origin(tensor.name(), data[0].samples) {
             Some(origin) => constant_folded(tensor, origin)?,
-            None => stored(tensor, exporter)?,
+            None => stored(tensor, exporter, is_given)?,
         };
         values.insert(tensor.name(), value);
     }
@@ -319,16 +322,17 @@ fn constant_folded(tensor: &TensorProto, origin: Origin) -> Result<Value, Proble
     }))
 }
 
-pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value, Problem> {
+/// A tensor of the file; `is_given` where it is known to be a parameter or a buffer.
+pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter, is_given: bool) -> Result<Value, Problem> {
     let problem = || impossible(tensor);
     let dims = tensor::dims(tensor).ok_or_else(problem)?;
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
-    // A single number is a constant, unless it has the name of a layer's weight or bias, such as the slope of a PReLU or the
-    // shift of a normalisation of one channel.
+    // A single number is a constant, unless it is known not to be or has the name of a layer's weight or bias, such as the slope of a
+    // PReLU or the shift of a normalisation of one channel.
     let is_named = [".weight", ".bias"].iter().any(|end| tensor.name().ends_with(end));
     let several = dims.iter().any(|&dim| dim > 1) || is_named;
     let trainable = tensor::is_float(kind)
-        && (several || exporter.is_parameter(tensor.name()))
+        && (several || is_given || exporter.is_parameter(tensor.name()))
         && !exporter.is_buffer(tensor.name());
     Ok(match Constant::from_message(tensor) {
         values if trainable => {

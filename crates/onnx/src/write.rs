@@ -11,6 +11,7 @@ mod sizing;
 mod tests;
 
 use super::file;
+use super::pruned;
 use super::reader::UNREAD;
 use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
@@ -27,6 +28,8 @@ use perf4sight_network::{
 };
 use prost::Message;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Seek;
 use std::path::Path;
 
 /// The IR version that came with [`OPSET`], which later operator sets do not need more of.
@@ -64,16 +67,20 @@ fn check_readable(network: &Network, bytes: &[u8], path: &Path) -> Result<()> {
         .help("export the network again; the warnings name what is unusual about its file"))
 }
 
-/// Refuses to replace a file that this program did not write, or that was given weights since.
+/// Refuses to replace a file that this program did not write, or that was given other weights since.
 ///
 /// # Errors
 /// Such a file, unless `overwrite`.
 pub fn check_replaced(path: &Path, overwrite: bool) -> Result<()> {
-    overwrite::check(path, overwrite, |file| {
-        let length = file.metadata().map_or(0, |about| about.len());
-        file::read(file, length)
-            .is_ok_and(|file| file.model.producer_name() == PRODUCER && file.initializers.is_empty())
+    overwrite::check(path, overwrite, |mut file| {
+        pruned::is_marked(&mut file) || file.rewind().is_ok() && is_weightless(file)
     })
+}
+
+/// Whether it is a network that this program wrote without weights.
+fn is_weightless(file: File) -> bool {
+    let length = file.metadata().map_or(0, |about| about.len());
+    file::read(file, length).is_ok_and(|file| file.model.producer_name() == PRODUCER && file.initializers.is_empty())
 }
 
 /// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.

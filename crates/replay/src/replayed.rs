@@ -3,16 +3,15 @@
 
 use crate::Analysis;
 use crate::collectives::Operation;
-use crate::communication::{Algorithm, Communication, cost_of_table, fit};
+use crate::communication::{Algorithm, Communication, Cost, cost_of_table, fit};
 use crate::graph::recorded::{Correction, Distortion, LeftOut, Recorded};
 use crate::graph::{RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
 use crate::what_if::{Change, Known, Outcome, parse_with, predict};
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::Result;
 use perf4sight_base::input_file;
 use perf4sight_base::stats::{median, percentile};
-use std::io::Read;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -117,13 +116,15 @@ pub struct Request {
 }
 
 impl Request {
-    /// Checks the scenarios, before any trace is read.
+    /// Checks the scenarios and the table, before any trace is read.
     ///
     /// # Errors
-    /// A change of no known form, or that rests on a model that is not there.
+    /// A change of no known form, or that rests on a model that is not there; a table that cannot be read.
     pub fn check(&self) -> Result<()> {
         let known = self.known(None)?;
-        self.what_ifs.iter().try_for_each(|text| changes(text, &known).map(drop))
+        self.what_ifs.iter().try_for_each(|text| changes(text, &known).map(drop))?;
+        // Whether a table can be read does not depend on the number of ranks.
+        self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
     }
 
     /// What changes may rest on, with the GPU of the traces.
@@ -143,16 +144,21 @@ impl Request {
     /// A table that cannot be read.
     pub fn communication(&self, recorded: &Recorded) -> Result<Communication> {
         let mut communication = fit(recorded, self.algorithm);
-        if let Some(file) = &self.nccl_tests {
-            let mut text = String::new();
-            let read = input_file::open(file, READ_TABLE)?.read_to_string(&mut text);
-            read.map_err(|cause| Error::io(file, READ_TABLE, &cause))?;
+        if let Some(costs) = self.table()? {
             for (cost, group) in communication.groups.iter_mut().zip(&recorded.typical.groups) {
-                let table = cost_of_table(&text, Operation::AllReduce, self.algorithm, group.size);
-                *cost = Some(table.map_err(|error| error.file(file))?);
+                *cost = Some(costs(group.size)?);
             }
         }
         Ok(communication)
+    }
+
+    /// What an all-reduce of so many ranks costs by the table, if there is one.
+    fn table(&self) -> Result<Option<impl Fn(u32) -> Result<Cost>>> {
+        let Some(file) = &self.nccl_tests else { return Ok(None) };
+        let text = input_file::text(file, READ_TABLE)?;
+        Ok(Some(move |ranks| {
+            cost_of_table(&text, Operation::AllReduce, self.algorithm, ranks).map_err(|error| error.file(file))
+        }))
     }
 }
 
@@ -277,4 +283,26 @@ fn ranks(typical: &StepGraph, schedule: &Schedule, steps: &[ReplayedStep]) -> Ve
         RankTime { rank: rank.number, time: time as f64, interval }
     };
     typical.ranks.iter().zip(times).enumerate().map(rank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_table_that_cannot_be_read_is_refused_before_any_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("table.txt");
+        let damaged: &[u8] = b"1024 256 float sum -1 fast 1 1 0\n";
+        for (contents, code) in [(None, 6), (Some(b"\xe9t\xe9 ".as_slice()), 4), (Some(damaged), 4)] {
+            contents.iter().for_each(|contents| fs::write(&file, contents).unwrap());
+            let nccl_tests = Some(file.clone());
+            let request =
+                Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests, cost_model: None };
+            let refused = request.check().unwrap_err();
+            assert_eq!(refused.kind().exit_code(), code, "{refused}");
+            assert!(refused.to_string().starts_with(&file.display().to_string()), "{refused}");
+        }
+    }
 }

@@ -48,6 +48,23 @@ mod tests {
     use perf4sight_step::workload::{Precision, Quantity, Stage, Step};
 
     #[test]
+    fn a_step_needs_no_less_than_its_tensors_at_the_peak() {
+        let network = build("resnet18", Dataset::Imagenet).unwrap();
+        for name in Platform::names() {
+            for (stage, batch) in [(Stage::Inference, 64), (Stage::Training, 1)] {
+                let (device, dataset) = (name.to_owned(), "imagenet".to_owned());
+                let subject = Subject { device, dataset, step: Step::published(stage), quantity: Quantity::Memory };
+                let memory = Fingerprint::before(subject, &Platform::named(name).unwrap());
+                let about = memory.about(&network);
+                let tensors = about.tensors(batch).unwrap().value();
+                let parts = about.alive(batch).unwrap().total().mib();
+                assert!((tensors - parts).abs() < 0.05, "{name}, {stage}: {tensors} MiB, of which {parts}");
+                assert!(about.at(batch).interval.unwrap().low.value() >= tensors, "{name}, {stage}");
+            }
+        }
+    }
+
+    #[test]
     fn memory_is_as_uncertain_whichever_precision_was_asked_about_first() {
         let platform = Platform::named("orin").unwrap();
         let network = build("squeezenet", Dataset::Imagenet).unwrap();

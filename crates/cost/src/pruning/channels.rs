@@ -169,10 +169,16 @@ impl Follower<'_> {
     fn linear(&mut self, node: &Node) -> Option<Channels> {
         let last = node.shape.rank() - 1;
         match self.input(node) {
-            // It applies along another axis than the channels, which pass through.
-            Some(input) if input.axis != last => Some(input),
+            // It applies along another axis than the channels, which pass through; those that stay in any case, as the tokens of
+            // the network's input do, need not be followed further.
+            Some(input) if input.axis != last && !self.stay(&input.ids) => Some(input),
             _ => Some(self.fresh(last, node.shape.dims()[last])),
         }
+    }
+
+    /// Whether none of these channels can be pruned, whatever is still to come.
+    fn stay(&mut self, ids: &[u32]) -> bool {
+        ids.iter().all(|&id| self.union.reason(id).is_some())
     }
 
     /// The channels of the first input; those of a second one, such as a grid of positions, are fixed.

@@ -134,7 +134,29 @@ impl<'a> Pruner<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_network::{Conv, ConvTranspose, NetworkBuilder, Shape, Window};
+    use perf4sight_network::{Binary, Conv, ConvTranspose, Linear, NetworkBuilder, Shape, Window};
+
+    /// x + back(wide(x)) on tokens, and a classifier: the width between is all that can go, since the sum is as wide as the input.
+    #[test]
+    fn tokens_of_the_input_stay_and_the_width_between_goes() {
+        for tokens in [vec![5, 32], vec![5, 4, 32]] {
+            let mut builder = NetworkBuilder::new("feeding", Shape::new(tokens));
+            let linear = |out_features| Op::Linear(Linear { out_features, bias: true });
+            let input = builder.input();
+            let wide = builder.add("wide", linear(64), &[input]).unwrap();
+            let back = builder.add("back", linear(32), &[wide]).unwrap();
+            let sum = builder.add("sum", Op::Binary(Binary::Add), &[input, back]).unwrap();
+            let result = builder.add("classify", linear(10), &[sum]).unwrap();
+            let network = builder.finish(result);
+            let pruner = Pruner::new(&network);
+            let ranking = Ranking::random(&pruner, &mut generator(7, "feeding", 50, 0));
+            let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0)).unwrap();
+            // 65 of the 4,522 parameters belong to each of the 64 features between, and 2,261 are to go: 35 of them.
+            assert_eq!(network.parameters() - pruned.network.parameters(), 35 * 65);
+            let cut: Vec<&str> = pruned.cuts.iter().map(|cut| cut.layer.as_str()).collect();
+            assert_eq!(cut, ["wide", "back"]);
+        }
+    }
 
     #[test]
     fn what_only_convolutions_turned_around_make_can_go() {

@@ -76,7 +76,7 @@ impl Extents {
 }
 
 /// Extensions of network files of other programs.
-const FOREIGN: [&str; 9] = ["pt", "pth", "ckpt", "bin", "safetensors", "pkl", "h5", "keras", "tflite"];
+pub(super) const FOREIGN: [&str; 9] = ["pt", "pth", "ckpt", "bin", "safetensors", "pkl", "h5", "keras", "tflite"];
 
 /// Refuses files without a graph, before they are parsed as one.
 fn check_exported(file: &Path) -> Result<()> {

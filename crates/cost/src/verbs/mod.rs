@@ -5,6 +5,7 @@ pub mod advise;
 mod asking;
 pub mod calibrate;
 pub mod create_network_dataset;
+mod exporting;
 pub mod extents;
 pub mod fingerprint;
 pub mod fingerprints;

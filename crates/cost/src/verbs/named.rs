@@ -1,10 +1,11 @@
 //! Loads a network from the word that a user gives: a file, a known network, or a known network pruned to a level.
 
-use super::extents::Extents;
+use super::exporting;
+use super::extents::{Extents, FOREIGN};
 use crate::pruning::{Goal, Pruner, Ranking, generator};
 use crate::records::check_network_name;
 use glob::Pattern;
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::units::Percent;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
@@ -140,24 +141,37 @@ pub(super) fn check_own_name(name: &str) -> Result<()> {
     }
 }
 
-/// Refuses an unknown name, and suggests a file of that name if there is one, or how to export it.
+/// Refuses an unknown name, and suggests a file of that name if there is one, a known name that it was mistyped from, or how to export it.
 fn check_name(name: &str) -> Result<()> {
-    zoo::check_name(name).map_err(|unknown| match (near(name), unknown.remedy()) {
-        (Some(file), _) => unknown.help(format!("a file is named with path and ending: {file}")),
-        (None, None) => unknown.help(format!("{AS_A_FILE}; to make one, {}", export_of(name))),
-        (None, Some(_)) => unknown,
+    zoo::check_name(name).map_err(|unknown| {
+        unknown.help(match (near(name), mistyped(name)) {
+            (Some(file), _) => format!("a file is named with path and ending: {file}"),
+            (None, Some(known)) => format!("did you mean \"{known}\"?"),
+            (None, None) => exporting::advice(name),
+        })
     })
 }
 
-/// How to export a network of that name, by the library whose names are like it.
-fn export_of(name: &str) -> String {
-    match name.to_ascii_lowercase() {
-        // https://docs.ultralytics.com/modes/export/
-        yolo if yolo.starts_with("yolo") => format!("yolo export model={name}.pt format=onnx, of ultralytics"),
-        _ => format!(
-            "in Python: torch.onnx.export(torchvision.models.{name}(), torch.rand(2, 3, 224, 224), \"{name}.onnx\"), or a model of your own"
-        ),
-    }
+/// The known name that this one was mistyped from. Numbers and single letters tell networks of a family apart, which are never meant
+/// for each other: vgg11_bn is no vgg16_bn, vit_l_16 no vit_b_16.
+fn mistyped(name: &str) -> Option<&'static str> {
+    let telling = |name: &str| {
+        let letters = name.split('_').filter(|part| part.len() == 1).map(str::to_lowercase).collect::<Vec<_>>();
+        let mut digits: Vec<char> = name.chars().filter(char::is_ascii_digit).collect();
+        digits.sort_unstable();
+        (letters, digits)
+    };
+    let alike = zoo::names().filter(|known| telling(known) == telling(name));
+    let known = nearest(name, alike)?;
+    // Another word of a family, such as convnext_small for convnext_tiny, is no slip of a finger.
+    (known.len().abs_diff(name.len()) < 3 && shared(known, name) + 2 >= known.len()).then_some(known)
+}
+
+/// Letters that two words have in common at their beginnings and ends.
+fn shared(one: &str, other: &str) -> usize {
+    let pairs = || one.chars().zip(other.chars());
+    let back = one.chars().rev().zip(other.chars().rev());
+    pairs().take_while(|(a, b)| a == b).count() + back.take_while(|(a, b)| a == b).count()
 }
 
 /// The file of a network of that name in the current folder or in one of its folders.
@@ -171,7 +185,8 @@ fn near(name: &str) -> Option<String> {
 
 pub(super) fn is_file(word: &str) -> bool {
     let path = Path::new(word);
-    path.extension().is_some_and(|ending| ending == "onnx") || word.contains('/') || path.exists()
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ending == "onnx" || FOREIGN.contains(&ending)) || word.contains('/') || path.exists()
 }
 
 fn parse_level(word: &str) -> Result<u8> {
@@ -199,4 +214,31 @@ fn pruned(network: &Network, level: u8) -> Result<Named> {
         None => remarks.notes.push(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
     }
     Ok(Named { network: pruned.network, remarks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_network_is_not_taken_for_a_mistyped_one() {
+        for (typed, meant) in
+            [("resnet81", "resnet18"), ("alexnt", "alexnet"), ("vgg61_bn", "vgg16_bn"), ("goglenet", "googlenet")]
+        {
+            assert_eq!(mistyped(typed), Some(meant), "{typed}");
+        }
+        // Networks of torchvision and timm by themselves.
+        for other in [
+            "efficientnet_v2_s",
+            "mobilenet_v3",
+            "vgg11_bn",
+            "squeezenet1_1",
+            "vit_l_16",
+            "convnext_small",
+            "regnet_x_400mf",
+            "resnet26",
+        ] {
+            assert_eq!(mistyped(other), None, "{other}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::asking;
 use super::extents::Extents;
 use super::named::{Named, Remarks, is_file};
-use crate::pruning::{Cut, Goal, Left, Mode, Pruned, Pruner, Ranking, generator};
+use crate::pruning::{Cut, Goal, Left, Limit, Mode, Pruned, Pruner, Ranking, Unprunable, generator};
 use glob::Pattern;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Percent, counted};
@@ -57,6 +57,9 @@ const WEIGHTS: Setting = flag("weights")
 const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. With --weights it holds what is left of those of NET.onnx; to \
                           prune a module of PyTorch with its weights, call perf4sight.prune of the Python module.";
 
+/// Layers that are listed at most where the level cannot be reached.
+const SHOWN: usize = 8;
+
 #[derive(Debug, Clone, PartialEq)]
 struct Prune {
     network: String,
@@ -91,7 +94,7 @@ impl Verb for Prune {
             ));
         }
         let pruned = pruner.prune(&ranking, Goal::percent(&network, self.level))?;
-        self.check_reached(&pruned)?;
+        self.check_reached(&pruner, &pruned)?;
         if let Some(file) = &self.out {
             self.write(&pruned, file)?;
         }
@@ -168,16 +171,37 @@ impl Prune {
         }
     }
 
-    /// Refuses a result that is further from the level than allowed.
-    fn check_reached(&self, pruned: &Pruned) -> Result<()> {
+    /// Refuses a result that is further from the level than allowed, and says which channels stay, and why.
+    fn check_reached(&self, pruner: &Pruner, pruned: &Pruned) -> Result<()> {
         let Some(limit) = pruned.limit.filter(|_| (self.level - pruned.percent).abs() > Goal::TOLERANCE) else {
             return Ok(());
         };
         let (reached, asked) = (Percent(pruned.percent), Percent(self.level));
-        Err(Error::input(format!("{reached} of the parameters of {} can go, not {asked}: {limit}", self.network))
-            .expected(format!("a level within {} percentage points of what can go", Goal::TOLERANCE))
-            .help("ask for another level, or keep fewer layers"))
+        let error = Error::input(format!(
+            "{reached} of the parameters of {} can go, not {asked}: {limit}{}",
+            self.network,
+            staying(&pruner.unprunable())
+        ));
+        Err(match (limit, self.keep.is_empty()) {
+            (Limit::NothingToPrune, true) => error.expected("channels between layers that nothing listed here needs"),
+            (Limit::NothingToPrune, false) => error.help("keep fewer layers"),
+            (_, none_kept) => error
+                .expected(format!("a level within {} percentage points of what can go", Goal::TOLERANCE))
+                .help(if none_kept { "ask for another level" } else { "ask for another level, or keep fewer layers" }),
+        })
     }
+}
+
+/// A line for each of the first layers that keep channels, with the reason.
+fn staying(layers: &[Unprunable]) -> String {
+    let line = |stays: &Unprunable| {
+        format!("\n  {} keeps {}: {}", stays.layer, counted(stays.channels as u64, "channel"), stays.reason)
+    };
+    let more = match layers.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("\n  and {more} more of this kind"),
+    };
+    layers.iter().take(SHOWN).map(line).collect::<String>() + &more
 }
 
 /// A percentage below 100. A value between 0 and 1 is refused, because it is likely meant as a fraction.

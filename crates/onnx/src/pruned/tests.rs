@@ -98,9 +98,16 @@ fn the_remaining_weights_are_those_of_the_original() -> Result<()> {
     for (name, dims, values) in expected {
         assert_eq!(weights.get(name), Some(&(dims, values)), "{name} of {:?}", weights.keys());
     }
-    // What was written is the pruned network, and is not replaced without `replace`.
+    // What was written is the pruned network. It is replaced, by the network without weights too, until somebody trains its weights.
     assert_eq!(crate::read(&out)?.network.nodes().len(), network(2)?.nodes().len());
+    crate::write(&network(2)?, &out)?;
+    write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false)?;
+    let mut trained = std::fs::read(&out).expect("it was written");
+    let middle = trained.len() / 2;
+    trained[middle] ^= 1;
+    std::fs::write(&out, &trained).expect("it can be written to");
     assert!(write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false).is_err());
+    assert!(crate::write(&network(2)?, &out).is_err());
     // Without the cut of the depthwise layer it would be another network.
     let less = kept.into_iter().filter(|(layer, _)| *layer != "deep").collect();
     let refused = write_pruned([&source, &out], &Dims::new(), &network(2)?, &less, true);

@@ -29,7 +29,7 @@ use model::Model;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::Network;
-use perf4sight_platform::{Allocator, Memory, Platform};
+use perf4sight_platform::{Allocator, Memory, Platform, Readings};
 use perf4sight_step::workload::Step;
 use prepared::PreparedNetwork;
 use serde::{Deserialize, Serialize};
@@ -77,11 +77,11 @@ impl MemoryModel {
         })
     }
 
-    /// The prior of a device, before any measurement on it.
+    /// The prior of a device, before any measurement on it: of what steps need at most, however a profiler of the device would read it.
     pub fn before(platform: &Platform) -> Self {
         let process = ProcessMemory::new(platform.memory);
         MemoryModel {
-            platform: platform.clone(),
+            platform: Platform { readings: Readings::Highest, ..platform.clone() },
             seed: 0,
             model: Model::unfitted(Curve::flat(process.typical)),
             capacity: None,

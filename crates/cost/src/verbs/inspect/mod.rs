@@ -51,7 +51,7 @@ const STAGE: Setting = word("stage", stages)
 const SORT: Setting = word("sort", || Order::ALL.map(Order::name).to_vec())
     .or("run")
     .conflicts(Conflicts::With(&["memory"]))
-    .help("Order of the layers: as they run, or by most MACs, largest results or most parameters.");
+    .help("Order of the layers: as they run, or by most MACs (in training forward and backward together), largest results or most parameters.");
 
 const TREE: Setting = flag("tree")
     .conflicts(Conflicts::With(&["memory"]))

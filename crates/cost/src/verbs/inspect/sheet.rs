@@ -12,7 +12,7 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Costs {
     pub parameters: u64,
-    /// Multiply-accumulates of the batch, forward and backward.
+    /// Multiply-accumulates of the batch, forward and backward, which inference does not run.
     pub macs: [u64; 2],
     /// Bytes of the batch, read and written.
     pub bytes: [u64; 2],
@@ -38,7 +38,10 @@ pub(super) struct Sheet<'a> {
 
 impl<'a> Sheet<'a> {
     pub fn new(network: &'a Network, workload: Workload, order: Order) -> Self {
-        let backward = network.trained_in(workload.step.trainable).backward_macs();
+        let backward = match workload.step.stage {
+            Stage::Training => network.trained_in(workload.step.trainable).backward_macs(),
+            Stage::Inference => vec![0; network.nodes().len()],
+        };
         let nodes = network.nodes().iter().zip(backward);
         let costs = nodes.map(|(node, backward)| {
             let times = network.times_of(node, workload.batch);
@@ -152,5 +155,24 @@ fn output(node: &Node, batch: u64) -> String {
     match node.shape.rank() {
         0 => batch.to_string(),
         _ => format!("{batch}x{}", node.shape),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::zoo::{Dataset, build};
+
+    #[test]
+    fn layers_are_sorted_by_the_products_that_are_shown() {
+        let network = build("resnet18", Dataset::Imagenet).unwrap();
+        let first = |stage| {
+            let csv = Sheet::new(&network, Workload::published(stage, 1), Order::Macs).layers().to_csv();
+            csv.lines().nth(1).unwrap_or_default().to_owned()
+        };
+        // 64 filters of 3 x 7 x 7 at 112 x 112 places are 118,013,952; 64 of 64 x 3 x 3 at 56 x 56 are 115,605,504, in training three
+        // times, for only the first layer of all has no gradient of its input.
+        assert!(first(Stage::Inference).starts_with("conv1,") && first(Stage::Inference).contains("118013952"));
+        assert!(first(Stage::Training).starts_with("layer1.0.conv1,"));
     }
 }
