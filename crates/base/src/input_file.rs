@@ -47,15 +47,16 @@ pub fn text(file: &Path, doing: &str) -> Result<String> {
     decoded(bytes(file, doing)?, file, doing)
 }
 
-/// The text that a file's bytes are.
+/// The text that a file's bytes are, without the byte order mark that Windows writes before it.
 ///
 /// # Errors
 /// Bytes that are no UTF-8.
 pub fn decoded(bytes: Vec<u8>, file: &Path, doing: &str) -> Result<String> {
-    String::from_utf8(bytes).map_err(|cause| {
+    let text = String::from_utf8(bytes).map_err(|cause| {
         let at = cause.utf8_error().valid_up_to();
         Error::input(format!("cannot {doing}: byte {at} is no UTF-8")).file(file).expected("text in UTF-8")
-    })
+    })?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 /// The same of a file that need not be there.
@@ -82,6 +83,8 @@ mod tests {
         let error = text(&file, "read the device").unwrap_err();
         assert_eq!(error.kind().exit_code(), 4, "{error}");
         assert!(error.to_string().contains("byte 13 is no UTF-8"), "{error}");
+        fs::write(&file, "\u{feff}{}").unwrap();
+        assert_eq!(text(&file, "read the device").unwrap(), "{}");
         assert_eq!(text(&folder.path().join("none"), "read").unwrap_err().kind().exit_code(), 6);
     }
 }

@@ -5,6 +5,7 @@ use crate::atomic_write;
 use crate::error::{Error, Result};
 use crate::input_file;
 use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -21,7 +22,7 @@ const COLOUR: &str = "--paper:";
 const HEAD: u64 = 64 << 10;
 
 /// Writes a page, a table or JSON with [`atomic_write::save`]. It replaces only a file that the program wrote: a page with its generator, a
-/// table or JSON that shares most columns or fields with the new one.
+/// table with the same columns in the same order, JSON of the same format that shares most fields with the new one.
 ///
 /// # Errors
 /// A file of others, unless `overwrite`; see [`atomic_write::save`].
@@ -31,12 +32,50 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<
     atomic_write::save(file, contents)
 }
 
+/// Writes a table whose columns people write by hand too, such as measurements: only the same table is replaced.
+///
+/// # Errors
+/// Another file, unless `overwrite`; see [`atomic_write::save`].
+pub fn save_measured(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<()> {
+    check_measured(file, contents.as_ref(), overwrite)?;
+    atomic_write::save(file, contents)
+}
+
+/// Refuses what [`save_measured`] refuses, before anything else is done.
+///
+/// # Errors
+/// Another file, unless `overwrite`; one that cannot be read.
+pub fn check_measured(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<()> {
+    check(file, overwrite, |mut old| {
+        let mut there = Vec::new();
+        old.read_to_end(&mut there).is_ok() && there == contents.as_ref()
+    })
+}
+
+/// Refuses to replace an input, which `overwrite` does not allow either.
+///
+/// # Errors
+/// A file to write that is one of the inputs.
+pub fn check_inputs<'a>(file: &Path, mut inputs: impl Iterator<Item = &'a Path>) -> Result<()> {
+    match inputs.any(|input| is_same(file, input)) {
+        false => Ok(()),
+        true => {
+            Err(Error::usage("an input would be replaced by a result").file(file).help("choose another file (out)"))
+        }
+    }
+}
+
+/// Whether both paths lead to the same file.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
 /// Refuses what [`save`] refuses, before there is anything to write: `contents` are of the same kind.
 ///
 /// # Errors
 /// A file of others, unless `overwrite`; one that cannot be read.
 pub fn check_contents(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<()> {
-    check(file, overwrite, |old| is_alike(&marks(old), &marks(contents.as_ref())))
+    check(file, overwrite, |old| Mark::of(old).is_alike(&Mark::of(contents.as_ref())))
 }
 
 /// Refuses to replace a file that is not empty, unless `is_ours` recognises it.
@@ -65,7 +104,7 @@ pub fn check_folder<Name: AsRef<Path>>(
     let files = names.into_iter().map(|name| folder.join(name));
     files.into_iter().try_for_each(|file: PathBuf| {
         let is_page = file.extension().is_some_and(|ending| ending == "html");
-        check(&file, overwrite, |old| is_ours && (!is_page || marks(old).contains(GENERATOR)))
+        check(&file, overwrite, |old| is_ours && (!is_page || Mark::of(old) == Mark::Page))
     })
 }
 
@@ -74,42 +113,66 @@ fn is_in_the_way(file: &Path) -> bool {
     !input_file::is_inherited(file) && fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() > 0)
 }
 
-/// The marks that identify a text: its columns or fields, or the generator of a page.
-fn marks(text: impl Read) -> BTreeSet<String> {
-    let mut text = BufReader::new(text);
-    match text.fill_buf().ok().and_then(|start| start.first().copied()) {
-        Some(b'<') => page(text).into_iter().collect(),
-        Some(b'{') => serde_json::from_reader(text).map_or(BTreeSet::new(), fields),
-        Some(b'[') => serde_json::from_reader(text)
-            .map_or(BTreeSet::new(), |all: Vec<Fields>| all.into_iter().flat_map(fields).collect()),
-        _ => columns(text),
+/// What identifies a text as one that the program wrote.
+#[derive(Debug, PartialEq)]
+enum Mark {
+    /// A page with the generator.
+    Page,
+    /// JSON that names the program in its format.
+    Format,
+    /// The fields of other JSON.
+    Fields(BTreeSet<String>),
+    /// The columns of a table, in order.
+    Table(Vec<String>),
+    /// What the program does not write.
+    None,
+}
+
+impl Mark {
+    fn of(text: impl Read) -> Self {
+        let mut text = BufReader::new(text);
+        match text.fill_buf().ok().and_then(|start| start.first().copied()) {
+            Some(b'<') if is_page(text.by_ref()) => Mark::Page,
+            Some(b'{') => serde_json::from_reader(text).map_or(Mark::None, Mark::of_object),
+            Some(b'[') => serde_json::from_reader(text).map_or(Mark::None, |all: Vec<BTreeMap<String, IgnoredAny>>| {
+                Mark::Fields(all.into_iter().flat_map(BTreeMap::into_keys).collect())
+            }),
+            Some(b'<') | None => Mark::None,
+            Some(_) => Mark::Table(columns(text)),
+        }
+    }
+
+    fn of_object(object: Map<String, Value>) -> Self {
+        match object.get("format") {
+            Some(Value::String(format)) if format.starts_with(PROGRAM) => Mark::Format,
+            Some(Value::String(_)) => Mark::None,
+            _ => Mark::Fields(object.into_iter().map(|(field, _)| field).collect()),
+        }
+    }
+
+    /// Whether both are of the same kind. Versions and settings add and leave out fields of JSON; a table of other columns is
+    /// another table, for what people measure shares most columns with what is predicted of it.
+    fn is_alike(&self, other: &Mark) -> bool {
+        match (self, other) {
+            (Mark::Fields(one), Mark::Fields(other)) => 2 * one.intersection(other).count() > one.union(other).count(),
+            (Mark::None, _) => false,
+            (one, other) => one == other,
+        }
     }
 }
 
-type Fields = BTreeMap<String, IgnoredAny>;
-
-fn fields(object: Fields) -> BTreeSet<String> {
-    object.into_keys().collect()
-}
-
-fn page(text: impl BufRead) -> Option<String> {
+fn is_page(text: impl BufRead) -> bool {
     let mut head = Vec::new();
-    text.take(HEAD).read_to_end(&mut head).ok()?;
+    let _ = text.take(HEAD).read_to_end(&mut head);
     let head = String::from_utf8_lossy(&head);
     let bare = || head.split_whitespace().collect::<String>().to_lowercase();
-    let is_earlier = || bare().starts_with(EARLIER) && head.contains(COLOUR);
-    (head.contains(GENERATOR) || is_earlier()).then(|| GENERATOR.to_owned())
+    head.contains(GENERATOR) || (bare().starts_with(EARLIER) && head.contains(COLOUR))
 }
 
-fn columns(text: impl BufRead) -> BTreeSet<String> {
+fn columns(text: impl BufRead) -> Vec<String> {
     let mut header = String::new();
     let _ = text.take(HEAD).read_line(&mut header);
-    header.trim_end().split([',', ';']).filter(|column| !column.is_empty()).map(str::to_owned).collect()
-}
-
-/// Whether both share most marks: versions and settings add and leave out some.
-fn is_alike(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
-    2 * one.intersection(other).count() > one.union(other).count()
+    header.trim_end().split([',', ';']).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -156,10 +219,40 @@ mod tests {
     fn what_the_program_wrote_is_replaced_and_what_is_empty_too() {
         let page = |title: &str| format!("<!DOCTYPE html>\n<html lang=\"en\"><head>{GENERATOR}<title>{title}</title>");
         assert!(replaces(&page("old"), &page("new"), false));
-        assert!(replaces("batch,latency,memory\n1,2,3\n", "batch,latency,memory,level\n1,2,3,4\n", false));
+        assert!(replaces("batch,latency,memory\n1,2,3\n", "batch,latency,memory\n1,2,4\n", false));
         assert!(replaces("{\"network\": 1, \"rows\": []}", "{\"network\": 2, \"rows\": [3]}", false));
         assert!(replaces("[{\"gpu\": 1}]", "[{\"gpu\": 1}, {\"gpu\": 2}]", false));
         assert!(replaces("", "a,b\n", false));
+    }
+
+    /// Plans as people measure them have most columns of plans as they are predicted, and other programs name a format too.
+    #[test]
+    fn what_is_alike_is_not_the_same() {
+        let predicted = "gpus,hidden,layers,heads,sequence,predicted_ms,low_ms,high_ms\n4,1,1,1,1,1,1,1\n";
+        for measured in [
+            "gpus,hidden,layers,heads,sequence,step_ms\n",
+            "hidden,gpus,layers,heads,sequence,predicted_ms,low_ms,high_ms\n",
+        ] {
+            assert!(!replaces(measured, predicted, false), "{measured}");
+        }
+        let model = "{\"format\": \"perf4sight model\", \"version\": 2, \"fitted\": {}}";
+        for other in ["{\"format\": \"mine\", \"version\": 2, \"fitted\": {}}", "{\"version\": 2, \"fitted\": {}}"] {
+            assert!(!replaces(other, model, false), "{other}");
+        }
+        assert!(replaces("{\"format\": \"perf4sight model\", \"version\": 1}", model, false));
+    }
+
+    #[test]
+    fn tables_that_people_write_too_and_inputs_stay() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("rows.csv");
+        fs::write(&file, "operation,time_us\nmine,1\n").unwrap();
+        assert!(save_measured(&file, "operation,time_us\nother,2\n", false).is_err());
+        assert!(save_measured(&file, "operation,time_us\nmine,1\n", false).is_ok());
+        assert!(save_measured(&file, "operation,time_us\nother,2\n", true).is_ok());
+        let same = folder.path().join(".").join("rows.csv");
+        assert!(check_inputs(&file, std::iter::once(same.as_path())).is_err());
+        assert!(check_inputs(&folder.path().join("new.csv"), std::iter::once(same.as_path())).is_ok());
     }
 
     /// The first bytes of `fingerprinting/epyc-1-core/imagenet/report.html`, which a version without a generator wrote.

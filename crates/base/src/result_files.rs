@@ -45,7 +45,7 @@ impl ResultFiles {
         let files = results.names.iter().map(|name| out.join(name));
         let replaced: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
         let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
-        let is_replaced = |input: &&Path| replaced.iter().any(|file| is_same(file, input));
+        let is_replaced = |input: &&Path| replaced.iter().any(|file| overwrite::is_same(file, input));
         if let Some(input) = inputs.find(is_replaced) {
             return refused(results.replaces_input, input);
         }
@@ -101,11 +101,6 @@ impl ResultFiles {
 fn make_parent(file: &Path) -> Result<()> {
     let made = file.parent().map_or(Ok(()), fs::create_dir_all);
     made.map_err(|cause| Error::io(file, "make the folder of this file", &cause))
-}
-
-/// Whether both paths lead to the same file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 fn remove(file: &Path) -> Result<()> {

@@ -1,7 +1,7 @@
 //! What a step takes of memory by the simulation of the core, for a network file: without a recording of it.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::Bytes;
+use perf4sight_base::units::{Bytes, grouped};
 use perf4sight_memory::Simulations;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Checkpoint, Optimizer, Stage, Step};
@@ -20,6 +20,12 @@ pub struct SimulatedStep {
 
 /// The largest batch that is looked for.
 const LARGEST: u64 = 65_536;
+
+/// Bytes of a gradient are those of its parameter: 4, of half precision 2. Fewer are reduced where layers are frozen or a file
+/// holds shared weights twice.
+const BYTES: [f64; 2] = [4.0, 2.0];
+/// By how much, relative, both may differ: buffers that a file holds as parameters.
+const TOLERANCE: f64 = 0.05;
 
 /// A way to need less memory that learns the same.
 struct Leaner {
@@ -55,6 +61,43 @@ impl SimulatedStep {
         let fits = |batch: &u64| peak(self.step(), *batch) <= budget;
         sentences.extend(largest(fits).map(|batch| format!("simulated: the largest batch that fits is {batch}")));
         Ok(sentences)
+    }
+
+    /// Refuses a network with fewer parameters than the job reduces gradients of.
+    ///
+    /// # Errors
+    /// Another network; a file that is none.
+    pub fn check(&self, reduced: Bytes) -> Result<()> {
+        let parameters = self.parameters()?;
+        match reduced.0 as f64 > BYTES[0] * parameters as f64 * (1.0 + TOLERANCE) {
+            false => Ok(()),
+            true => Err(Error::input(format!(
+                "this is another network: it has {} parameters, and the ranks reduce {reduced} of gradients",
+                grouped(parameters)
+            ))
+            .file(&self.network)
+            .expected("the network of the traces")),
+        }
+    }
+
+    /// A sentence where the job reduces gradients of fewer parameters than the network has.
+    ///
+    /// # Errors
+    /// A file that is no network.
+    pub fn doubt(&self, reduced: Bytes) -> Result<Option<String>> {
+        let parameters = self.parameters()?;
+        let is_alike = |bytes: &f64| (reduced.0 as f64 / (bytes * parameters as f64) - 1.0).abs() <= TOLERANCE;
+        Ok((!BYTES.iter().any(is_alike)).then(|| {
+            format!(
+                "{} may be another network than that of the traces: it has {} parameters, and the ranks reduce {reduced} of gradients",
+                self.network.display(),
+                grouped(parameters)
+            )
+        }))
+    }
+
+    fn parameters(&self) -> Result<u64> {
+        Ok(perf4sight_onnx::read(&self.network)?.network.parameters())
     }
 
     fn step(&self) -> Step {

@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_base::units::Percent;
+use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::StepGraph;
@@ -15,6 +15,8 @@ use std::rc::Rc;
 
 /// From this median difference between records and replays on, in percent, it is warned about.
 const FAR: f64 = 2.0;
+/// Recorded steps are at most this many times as long as plain ones, or as short.
+const MOST_TIMES: f64 = 10.0;
 
 /// The recorded job.
 #[derive(Debug, Clone)]
@@ -58,6 +60,7 @@ impl Start {
         let mut warnings = analysis.warnings();
         warnings.extend(far(&recorded));
         if let Some(plain) = request.plain {
+            check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
             let distortion = recorded.take_out_distortion(plain);
             let unexplained = distortion.correction == Correction::None;
             warnings.extend(unexplained.then(|| {
@@ -113,6 +116,17 @@ impl Start {
         let step = self.changed(change)?;
         Ok(step.time(&simulate(&step.graph)))
     }
+}
+
+/// Refuses a plain step that recording does not explain, as of another unit.
+fn check_plain(plain: u64, recorded: u64) -> Result<()> {
+    let times = plain as f64 / recorded.max(1) as f64;
+    if (1.0 / MOST_TIMES..=MOST_TIMES).contains(&times) {
+        return Ok(());
+    }
+    let [plain, recorded] = [plain, recorded].map(|time| Milliseconds(time as f64 / 1e6));
+    Err(Error::usage(format!("plain_step_ms is {plain}, and the recorded step takes {recorded}"))
+        .expected("milliseconds of a step of the same job without the profiler"))
 }
 
 fn boxed(change: &Rc<dyn Change>) -> [Box<dyn Change>; 1] {

@@ -46,10 +46,13 @@ impl Context {
         (self.clock)().max(SystemTime::UNIX_EPOCH)
     }
 
-    /// Prints a warning, and keeps it for the run's JSON summary.
+    /// Prints a warning, once however often it is given, and keeps it for the run's JSON summary.
     pub fn warn(&mut self, text: impl Display) {
-        self.console.warn(&text);
-        self.warnings.push(text.to_string());
+        let text = text.to_string();
+        if !self.warnings.contains(&text) {
+            self.console.warn(&text);
+            self.warnings.push(text);
+        }
     }
 
     /// Warns that a section left work undone that later ones of the run may need, and suggests how to go on.

@@ -60,7 +60,7 @@ struct Columns(StringRecord);
 
 impl Columns {
     fn place(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|heading| heading.trim_start_matches('\u{feff}').eq_ignore_ascii_case(name))
+        self.0.iter().position(|heading| heading.eq_ignore_ascii_case(name))
     }
 
     fn check(&self) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Products in half precision, with casts where others meet them: autocast.
 
 use crate::search::{Class, operation};
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::stats::median;
 use perf4sight_base::units::Percent;
 use perf4sight_operations::Scaling;
@@ -43,6 +43,22 @@ fn is_named(known: &str, name: &str) -> bool {
 }
 
 impl Autocast {
+    /// Refuses listed names that none of the recorded ones is.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn check<'a>(&self, recorded: impl Iterator<Item = &'a str>) -> Result<()> {
+        let recorded: Vec<&str> = recorded.collect();
+        let is_unknown = |known: &&String| !recorded.iter().any(|name| is_named(known, name));
+        let Some(unknown) = self.also.iter().find(is_unknown) else { return Ok(()) };
+        let error = Error::input(format!("no operation \"{unknown}\" was recorded, to run in half precision"));
+        let error = error.expected("names of operations as in the traces (amp_operations, amp_operations_file)");
+        Err(match nearest(unknown, recorded.iter().copied()) {
+            Some(near) => error.help(format!("did you mean {near}?")),
+            None => error,
+        })
+    }
+
     fn is_lower(&self, name: &str) -> bool {
         let named = self.also.iter().any(|known| is_named(known, name));
         named || (!self.only && operation(name).is_some_and(|operation| operation.lower))

@@ -12,7 +12,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(super) struct Amp;
 
-const NAME: &str = "amp";
+pub(super) const NAME: &str = "amp";
 const AUTOCAST: &str = "torch.autocast(device, dtype=torch.bfloat16) around forward and loss";
 const SHARDED: &str = "FSDP: fully_shard(..., mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16))";
 const HOOK: &str = "ddp.register_comm_hook(None, default_hooks.bf16_compress_hook), or fp16_compress_hook";
@@ -20,6 +20,10 @@ const HOOK: &str = "ddp.register_comm_hook(None, default_hooks.bf16_compress_hoo
 impl Pass for Amp {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
+        wanted.autocast.check(start.recorded.typical.graph.calls().names())
     }
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {

@@ -1,6 +1,7 @@
 //! Tensor groups for operations that are already fused: gradients that one group computes are reduced together.
 
 use super::{Found, Learns, Pass, Proposal, Wanted, tensor_fusion};
+use crate::changes::gathers;
 use crate::fusion::{self, Fusion};
 use crate::search::{Class, GoOn, UnitGraph};
 use crate::start::Start;
@@ -14,19 +15,28 @@ use std::path::Path;
 #[derive(Debug)]
 pub(super) struct FromOpFusion;
 
-const NAME: &str = "from_opfs2tsfs";
+pub(super) const NAME: &str = "from_opfs2tsfs";
 
 impl Pass for FromOpFusion {
     fn name(&self) -> &'static str {
         NAME
     }
 
+    fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
+        let Some(file) = &wanted.clusters else { return Ok(()) };
+        read(&graph(start), file).map(drop)
+    }
+
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let mut found = Found::default();
         let Some(file) = &wanted.clusters else { return Ok(found) };
         let step = &start.recorded.typical;
+        if gathers(step).is_ok() {
+            found.nothing.push("no tensor groups are made: FSDP reduces what it shards together".to_owned());
+            return Ok(found);
+        }
         let (gradients, link) = fusion::of_step(step, &start.communication, &start.schedule)?;
-        let graph = UnitGraph::of(step, &start.schedule, start.slowest(), &|_| true);
+        let graph = graph(start);
         let clusters = read(&graph, file)?;
         let computed = computed_by(start, &graph);
         let cluster = |place: usize| computed[place].and_then(|unit| clusters.get(&unit));
@@ -40,6 +50,10 @@ impl Pass for FromOpFusion {
         tensor_fusion::write(&gradients, &groups, &mut found);
         Ok(found)
     }
+}
+
+fn graph(start: &Start) -> UnitGraph {
+    UnitGraph::of(&start.recorded.typical, &start.schedule, start.slowest(), &|_| true)
 }
 
 /// The cluster of each unit in a `cluster_mapping.txt`.

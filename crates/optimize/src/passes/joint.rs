@@ -2,6 +2,7 @@
 
 use super::tensor_fusion::{self, free_words};
 use super::{Found, FusedOperations, Learns, Proposal, op_fusion};
+use crate::changes::gathers;
 use crate::fusion::{self, Fusion, Gradient, Joint, Link, Segment};
 use crate::start::{Start, Together};
 use perf4sight_base::error::Result;
@@ -37,6 +38,10 @@ struct Choice {
 /// Steps that contradict themselves.
 pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     let mut both = Found::default();
+    // FSDP reduces what it shards together: it has no buckets to choose.
+    if gathers(&start.recorded.typical).is_ok() {
+        return Ok(both);
+    }
     let single = || found.proposals.iter().chain(&found.others).filter(|one| SINGLE.contains(&one.pass));
     if found.fused.is_empty() || !SINGLE.iter().all(|pass| single().any(|one| one.pass == *pass)) {
         return Ok(both);

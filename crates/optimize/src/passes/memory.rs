@@ -14,7 +14,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(super) struct LessMemory;
 
-const NAME: &str = "memory";
+pub(super) const NAME: &str = "memory";
 const RECOMPUTE: &str = "torch.utils.checkpoint of every block (forward again in backward)";
 /// Passes of accumulation that are proposed.
 const PASSES: [u32; 2] = [2, 4];
@@ -24,6 +24,14 @@ const MOST_PASSES: u64 = 1024;
 impl Pass for LessMemory {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
+        let reduced = gradient_bytes(start).filter(|bytes| bytes.0 > 0);
+        match (&wanted.network, reduced) {
+            (Some(step), Some(bytes)) => step.check(bytes),
+            _ => Ok(()),
+        }
     }
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
@@ -57,14 +65,20 @@ fn accumulate(start: &Start, passes: u32, change: &str) -> Result<Proposal> {
 /// What a network file says; sharded weights are not simulated.
 fn simulated(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
     let Some(step) = &wanted.network else { return Ok(()) };
-    if gathers(&start.recorded.typical).is_ok() {
-        found.nothing.push("memory of sharded weights (FSDP) is not simulated".to_owned());
+    let Some(buckets) = gradient_bytes(start) else {
+        found.unanswered.push("memory of sharded weights (FSDP) is not simulated".to_owned());
         return Ok(());
-    }
-    let buckets =
-        start.recorded.typical.ranks.first().map_or(0, |rank| rank.gradients.iter().map(|one| one.bytes).sum());
-    found.nothing.extend(step.sentences(wanted.memory_budget, Bytes(buckets))?);
+    };
+    found.answers.extend(step.sentences(wanted.memory_budget, buckets)?);
+    found.unanswered.extend(step.doubt(buckets)?);
     Ok(())
+}
+
+/// Bytes of all gradients that a rank reduces; none where weights are sharded.
+fn gradient_bytes(start: &Start) -> Option<Bytes> {
+    let step = &start.recorded.typical;
+    let gradients = step.ranks.first().into_iter().flat_map(|rank| &rank.gradients);
+    gathers(step).is_err().then(|| Bytes(gradients.map(|one| one.bytes).sum()))
 }
 
 /// What fits into the budget.
@@ -72,16 +86,25 @@ fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
     let Some(budget) = wanted.memory_budget else { return Ok(()) };
     let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
     let Some(most) = recorded.into_iter().flatten().max_by_key(|memory| memory.peak) else {
-        if wanted.network.is_some() {
-            return Ok(());
+        // Weights take as much as their gradients.
+        let least = Bytes(2 * gradient_bytes(start).unwrap_or(Bytes(0)).0);
+        if least > budget {
+            return Err(unfit(budget, &format!("weights and gradients alone take {least}")));
         }
-        found.nothing.push(format!(
-            "whether a step fits into {budget} is not known: the traces hold no memory events (record with profile_memory=True)"
-        ));
+        if wanted.network.is_none() {
+            found.unanswered.push(format!(
+                "whether a step fits into {budget} is not known: the traces hold no memory events (record with profile_memory=True)"
+            ));
+        }
         return Ok(());
     };
-    found.nothing.push(fitting(most, budget)?);
+    found.answers.push(fitting(most, budget)?);
     Ok(())
+}
+
+fn unfit(budget: Bytes, why: &str) -> Error {
+    Error::unfit(format!("no change of these fits into {budget}: {why}"))
+        .help("shard them over the ranks (fully_shard), or allow more --memory-budget")
 }
 
 /// The least change that fits, in a sentence.
@@ -91,10 +114,7 @@ fn fitting(memory: Memory, budget: Bytes) -> Result<String> {
         return Ok(format!("a step takes at most {peak}, which fits into {budget}"));
     }
     if lasting >= budget {
-        return Err(Error::unfit(format!(
-            "no change of these fits into {budget}: weights, gradients and optimizer states alone take {lasting}"
-        ))
-        .help("shard them over the ranks (fully_shard), or allow more --memory-budget"));
+        return Err(unfit(budget, &format!("weights, gradients and optimizer states alone take {lasting}")));
     }
     let passing = peak.0 - lasting.0;
     let passes = passing.div_ceil(budget.0 - lasting.0).min(MOST_PASSES);

@@ -16,7 +16,7 @@ use crate::search::{GoOn, Searches, Visit};
 use crate::simulated_memory::SimulatedStep;
 use crate::start::Start;
 use perf4sight_base::error::Result;
-use perf4sight_base::units::Bytes;
+use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_replay::what_if::{Change, Outcome};
 use serde_json::Value;
 use std::fmt::Debug;
@@ -28,6 +28,14 @@ pub trait Pass: Debug + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
+    /// Refuses inputs that do not belong to the job, before anything is created.
+    ///
+    /// # Errors
+    /// A file or a setting that names what was not recorded.
+    fn check(&self, _: &Start, _: &Wanted) -> Result<()> {
+        Ok(())
+    }
+
     /// Finds what to change.
     ///
     /// # Errors
@@ -36,9 +44,9 @@ pub trait Pass: Debug + Sync {
     fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found>;
 }
 
-/// All passes, in the order in which they run.
+/// All passes, in the order in which they run: one that may find a budget that nobody can meet before the one that searches.
 pub const PASSES: [&dyn Pass; 5] =
-    [&tensor_fusion::TensorFusion, &op_fusion::OpFusion, &amp::Amp, &memory::LessMemory, &from_op_fusion::FromOpFusion];
+    [&tensor_fusion::TensorFusion, &amp::Amp, &memory::LessMemory, &op_fusion::OpFusion, &from_op_fusion::FromOpFusion];
 
 /// What is asked of the passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +67,21 @@ pub struct Wanted {
     pub network: Option<SimulatedStep>,
 }
 
+impl Wanted {
+    /// What is given for one pass alone: its setting, and the name of the pass.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        [
+            (self.memory_budget.is_some(), "memory_budget", memory::NAME),
+            (self.network.is_some(), "network", memory::NAME),
+            (self.candidates.is_some(), "candidates", op_fusion::NAME),
+            (self.clusters.is_some(), "clusters", from_op_fusion::NAME),
+            (!self.autocast.also.is_empty(), "amp_operations", amp::NAME),
+        ]
+        .into_iter()
+        .filter_map(|(is_given, setting, pass)| is_given.then_some((setting, pass)))
+    }
+}
+
 /// What a pass found.
 #[derive(Debug, Default)]
 pub struct Found {
@@ -68,6 +91,10 @@ pub struct Found {
     pub others: Vec<Proposal>,
     /// Why there is no proposal of some kind, in sentences.
     pub nothing: Vec<String>,
+    /// Answers to what was asked besides, in sentences.
+    pub answers: Vec<String>,
+    /// What was asked and cannot be answered, in sentences.
+    pub unanswered: Vec<String>,
     /// Files that other programs read: names and contents.
     pub files: Vec<(&'static str, String)>,
     /// The steps of the strategy, as published: operation, its object, what goes with it.
@@ -95,6 +122,8 @@ impl Found {
         self.proposals.extend(other.proposals);
         self.others.extend(other.others);
         self.nothing.extend(other.nothing);
+        self.answers.extend(other.answers);
+        self.unanswered.extend(other.unanswered);
         // A later pass was asked for by its input, and its files count.
         self.files.retain(|(name, _)| !other.files.iter().any(|(newer, _)| newer == name));
         self.files.extend(other.files);
@@ -109,6 +138,15 @@ impl Found {
             self.strategy.clear();
         }
         self.add(joint);
+    }
+
+    /// Leaves out what makes the step longer, but for what saves memory where that is asked for.
+    pub fn leave_out_slower(&mut self, asks_for_memory: bool) {
+        let is_kept = |one: &Proposal| one.gain()[0] >= 0.0 || (asks_for_memory && one.pass == memory::NAME);
+        let (kept, slower): (Vec<_>, Vec<_>) = std::mem::take(&mut self.proposals).into_iter().partition(is_kept);
+        self.proposals = kept;
+        let words = |one: Proposal| format!("{}: a step takes {} longer", one.change, Percent(-one.gain()[0]));
+        self.nothing.extend(slower.into_iter().map(words));
     }
 
     /// Adds a proposal, or why it cannot be made.

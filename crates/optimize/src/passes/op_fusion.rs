@@ -25,7 +25,7 @@ const LONG: usize = 4;
 #[derive(Debug)]
 pub(super) struct OpFusion;
 
-const NAME: &str = "op_fusion";
+pub(super) const NAME: &str = "op_fusion";
 
 /// The published file of groups.
 pub(super) const CLUSTERS: &str = "cluster_mapping.txt";
@@ -33,6 +33,10 @@ pub(super) const CLUSTERS: &str = "cluster_mapping.txt";
 impl Pass for OpFusion {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
+        Candidates::of(start, wanted).map(drop)
     }
 
     fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found> {

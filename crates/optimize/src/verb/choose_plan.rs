@@ -25,6 +25,8 @@ impl ChoosePlan {
     /// # Errors
     /// Files that cannot be read; plans of several networks; no plan that fits.
     pub fn run(&self, context: &mut Context) -> Result<Summary> {
+        let inputs = || [self.plans.as_path(), self.model.as_path()].into_iter();
+        self.out.iter().try_for_each(|out| overwrite::check_inputs(out, inputs()))?;
         let candidates = candidates::rank(&self.plans, &self.model, self.memory_budget, context)?;
         let best = candidates.first().filter(|best| best.fit != Fit::Exceeds);
         let best = best.ok_or_else(|| self.nothing_fits(&candidates))?;

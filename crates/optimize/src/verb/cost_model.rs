@@ -2,7 +2,9 @@
 //! GPUs, and predicts others.
 
 use super::operations::{self, PredictOperations, TrainOperations};
-use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, page_of};
+use super::trained::{
+    LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, mean_and_median, page_of,
+};
 use super::{plan_table, staged};
 use crate::all_reduce::AllReduce;
 use crate::model_file::{self, Model};
@@ -229,6 +231,19 @@ impl Train {
         vec![Finding { about: self.out.display().to_string(), column, cell: Percent(left_out_percent).into() }]
     }
 
+    /// The files of the model, none of which is an input.
+    pub(super) fn files(&self) -> Result<TrainedFiles> {
+        TrainedFiles::new(&self.out, self.inputs().map(|(_, path)| path.as_path()), self.overwrite)
+    }
+
+    /// The inputs with their keys.
+    fn inputs(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> + Clone {
+        let plans = std::iter::once(("plans", &self.plans));
+        let tables = self.allreduce.iter().map(|path| ("allreduce", path));
+        let layers = self.layers.iter().map(|path| ("layers", path));
+        plans.chain(tables).chain(layers).chain(self.links.iter().map(|path| ("links", path)))
+    }
+
     fn fit(&self, context: &Context) -> Result<StepModel> {
         let rows = plans_csv::read_measured(&self.plans)?;
         let mut all_reduce = AllReduce::default();
@@ -248,7 +263,7 @@ impl Verb for Train {
         if staged::is_staged(&self.plans) {
             return staged::train(self, context);
         }
-        let files = TrainedFiles::new(&self.out, self.overwrite)?;
+        let files = self.files()?;
         let model = match self.fit(context) {
             Err(_) if context.cancelled() => return Ok(interrupted()),
             fitted => fitted?,
@@ -292,6 +307,8 @@ const COMPARED: [&str; 6] = ["gpus", "micro batch", "hidden", "tensor parallel",
 fn trained(model: &StepModel) -> Trained {
     let count = counted(model.rows().count() as u64, "measured plan");
     let compared = |one: &&LeftOut| one.value.is_none() || COMPARED.contains(&one.what.as_str());
+    let off = model.rows_left_out().map(|(row, predicted)| 100.0 * (predicted / row.step_ms - 1.0).abs());
+    let off: Vec<f64> = off.collect();
     let error = |one: &LeftOut| LeftOutError {
         name: plan_table::left_out(one),
         mean: one.mean_percent,
@@ -302,7 +319,7 @@ fn trained(model: &StepModel) -> Trained {
         subtitle: format!("Fitted on {count}."),
         answer: format!(
             "A step of a plan like these is predicted to {}: the mean error for each of {count}, left out of the fit.",
-            Percent(model.left_out_percent())
+            mean_and_median(model.left_out_percent(), &off)
         ),
         errors: model.left_out().iter().filter(compared).map(error).collect(),
         predictions: Predictions { what: "step (ms)", series: by_tensor_degree(model) },
@@ -324,15 +341,9 @@ fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<Prediction>)> {
 
 impl Section for Train {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        let read = |key| move |path: &PathBuf| KeyedPath { key, path: path.clone() };
-        let plans = [&self.plans].into_iter().map(read("plans"));
         Ok(Outline {
             steps: vec![format!("fits the plans of {}", self.plans.display())],
-            reads: plans
-                .chain(self.allreduce.iter().map(read("allreduce")))
-                .chain(self.layers.iter().map(read("layers")))
-                .chain(self.links.iter().map(read("links")))
-                .collect(),
+            reads: self.inputs().map(|(key, path)| KeyedPath { key, path: path.clone() }).collect(),
             writes: [self.out.clone(), page_of(&self.out)].map(|path| KeyedPath { key: "out", path }).into(),
             ..Outline::default()
         })
@@ -373,6 +384,11 @@ impl Predict {
         Ok(Predict { model, plans, operations, gpu: values.get("gpu")?, out, overwrite: values.get("overwrite")? })
     }
 
+    fn check_out(&self) -> Result<()> {
+        let inputs = || [Some(&self.model), self.plans.as_ref(), self.operations.as_ref()].into_iter().flatten();
+        self.out.iter().try_for_each(|out| overwrite::check_inputs(out, inputs().map(PathBuf::as_path)))
+    }
+
     /// The plans to predict.
     ///
     /// # Errors
@@ -397,6 +413,7 @@ impl Verb for Predict {
     /// # Errors
     /// Files that cannot be read or contradict themselves; a file of others in the predictions' place.
     fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.check_out()?;
         match model_file::load(&self.model)? {
             Model::Plans(model) => self.predict(&model, context),
             Model::Staged(model) => staged::predict(self, &model, context),
@@ -508,6 +525,34 @@ mod tests {
             // Ours are replaced.
             train.run(&mut context(false)).unwrap();
         }
+    }
+
+    /// Measured plans, models and tables that the program did not write stay; an input stays in any case.
+    #[test]
+    fn predictions_replace_predictions_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [model, plans, measured, out] =
+            ["model.json", "plans.csv", "measured.csv", "out.csv"].map(|name| folder.path().join(name));
+        for copy in [&plans, &measured] {
+            fs::copy(train(model.clone()).plans, copy).unwrap();
+        }
+        train(model.clone()).run(&mut context(false)).unwrap();
+        let predict = |out: &Path, overwrite| {
+            let (plans, out) = (Some(plans.clone()), Some(out.to_owned()));
+            Predict { model: model.clone(), plans, operations: None, gpu: None, out, overwrite }
+                .run(&mut context(false))
+        };
+        let refusal = |out: &Path, overwrite| {
+            let before = fs::read(out).unwrap();
+            let message = predict(out, overwrite).unwrap_err().to_string();
+            assert_eq!(fs::read(out).unwrap(), before);
+            message
+        };
+        assert!(refusal(&measured, false).contains("did not write"));
+        assert!([&plans, &model].into_iter().all(|input| refusal(input, true).contains("an input would be replaced")));
+        assert!(predict(&out, false).is_ok() && predict(&out, false).is_ok());
+        let own = Train { plans: measured.clone(), overwrite: true, ..train(measured.clone()) };
+        assert!(own.run(&mut context(false)).unwrap_err().to_string().contains("an input would be replaced"));
     }
 
     #[test]

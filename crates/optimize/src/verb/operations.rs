@@ -73,11 +73,16 @@ impl Verb for TrainOperations {
     /// # Errors
     /// Files that cannot be read or contradict themselves; too few rows; a file of others in the model's place.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let files = TrainedFiles::new(&self.out, self.overwrite)?;
+        let input = std::iter::once(self.folder.as_path());
+        let files = TrainedFiles::new(&self.out, input.clone(), self.overwrite)?;
         let found = read_folder(&self.folder)?;
         found.warnings().into_iter().for_each(|warning| context.warn(warning));
         self.check_precisions(&found.rows)?;
         let rows = self.rows.as_ref().map(|rows| (rows, rows_to_csv(&found.rows)));
+        if let Some((file, rows)) = &rows {
+            overwrite::check_inputs(file, input)?;
+            overwrite::check_measured(file, rows, self.overwrite)?;
+        }
         let progress = context.console.progress(OperationModel::parts(&found.rows), "fitting");
         let model = match OperationModel::fit_watched(found.rows, &watch(&progress, context)) {
             Err(_) if context.cancelled() => return Ok(interrupted()),
@@ -86,7 +91,7 @@ impl Verb for TrainOperations {
         drop(progress);
         model.limits().into_iter().for_each(|limit| context.warn(limit));
         if let Some(rows) = rows {
-            overwrite::save(rows.0, rows.1, self.overwrite)?;
+            overwrite::save_measured(rows.0, rows.1, self.overwrite)?;
         }
         if let Some(folder) = self.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;

@@ -1,7 +1,7 @@
 //! `cost-model` with plans in stages: what is read, fitted, predicted and shown.
 
 use super::cost_model::{Predict, Train, watch};
-use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted};
+use super::trained::{LeftOutError, Prediction, Predictions, Trained, interrupted, mean_and_median};
 use crate::model_file::Model;
 use crate::staged::{
     Cluster, Estimate, LayerTimes, LeftOutPlan, Links, MeasuredStagedPlan, PredictedStagedPlan, Shape, StagedModel,
@@ -62,7 +62,7 @@ pub(super) fn shape(text: &str) -> Result<Shape> {
 
 /// Fits a model, writes it with its page, and reports how far it is off.
 pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
-    let files = TrainedFiles::new(&train.out, train.overwrite)?;
+    let files = train.files()?;
     let plans = read_staged_plans(&train.plans)?;
     let cluster = cluster(train)?;
     repeated(&plans).into_iter().for_each(|warning| context.warn(warning));
@@ -113,7 +113,9 @@ fn trained(model: &StagedModel) -> Trained {
     let (time, memory) = model.left_out_percent();
     let (steps, peaks) = (model.steps_left_out(), model.peaks_left_out());
     let count = counted(steps.len() as u64, "plan");
-    let memory_words = memory.map_or(String::new(), |off| format!(", its memory to {}", Percent(off)));
+    let errors = |plans: &[LeftOutPlan]| plans.iter().map(LeftOutPlan::off_percent).collect::<Vec<f64>>();
+    let memory_words =
+        memory.map_or(String::new(), |off| format!(", its memory to {}", mean_and_median(off, &errors(peaks))));
     let error = |one: &LeftOutPlan| LeftOutError { name: one.name.clone(), mean: one.off_percent(), nine_of_ten: None };
     let prediction =
         |one: &LeftOutPlan| Prediction { name: one.name.clone(), measured: one.measured, predicted: one.predicted };
@@ -122,7 +124,7 @@ fn trained(model: &StagedModel) -> Trained {
         subtitle: format!("Fitted on {count}."),
         answer: format!(
             "A step of a plan like these is predicted to {}{memory_words}: mean errors of each of {count}, left out of the fit.",
-            Percent(time)
+            mean_and_median(time, &errors(steps))
         ),
         errors: steps.iter().map(error).collect(),
         predictions: Predictions {

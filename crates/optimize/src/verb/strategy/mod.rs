@@ -16,7 +16,7 @@ use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::replayed::Request;
-use perf4sight_report::Column;
+use perf4sight_report::{Column, sentence};
 use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -24,6 +24,9 @@ use std::sync::atomic::Ordering;
 
 /// The pass that searches, which takes longer than all others.
 const SEARCHING: &str = "op_fusion";
+
+/// The pass whose proposals may take longer.
+const MEMORY: &str = "memory";
 
 /// The folder of the searches, in that of the results.
 pub const SEARCHES: &str = "searches";
@@ -76,7 +79,8 @@ impl Strategy {
         progress.doing("reading traces");
         let start = self.start()?;
         progress.advance(1);
-        let mut found = Found::default();
+        let mut found = Found { unanswered: self.unused(&passes), ..Found::default() };
+        let mut notes = Vec::new();
         for pass in passes {
             if context.cancelled() {
                 found.nothing.push(format!("{} was interrupted", pass.name()));
@@ -88,7 +92,9 @@ impl Strategy {
                 progress.advance(moves);
                 search && !cancel.load(Ordering::Relaxed)
             };
-            found.add(pass.run(&start, &self.wanted, &go_on)?);
+            let own = pass.run(&start, &self.wanted, &go_on)?;
+            notes.extend(own.nothing.iter().filter(|_| self.asks_for(pass.name())).cloned());
+            found.add(own);
             progress.advance(1);
             left -= 1;
             if pass.name() == SEARCHING {
@@ -99,9 +105,11 @@ impl Strategy {
         progress.doing("comparing");
         let joint = jointly(&start, &found)?;
         found.replace_by(joint);
+        found.leave_out_slower(self.asks_for_memory());
         let shown = Shown::of(start, found)?;
         progress.advance(1);
         drop(progress);
+        notes.iter().for_each(|note| context.console.note(note));
         self.write(files, shown, context)
     }
 
@@ -113,14 +121,30 @@ impl Strategy {
                 Error::usage(format!("there is no pass {unknown}")).one_of(unknown, names().collect::<Vec<_>>())
             );
         }
-        let is_chosen =
-            |pass: &&&dyn Pass| self.passes.is_empty() || self.passes.iter().any(|name| name == pass.name());
+        let is_chosen = |pass: &&&dyn Pass| self.passes.is_empty() || self.asks_for(pass.name());
         Ok(PASSES.iter().filter(is_chosen).copied().collect())
+    }
+
+    fn asks_for(&self, pass: &str) -> bool {
+        self.passes.iter().any(|name| name == pass)
+    }
+
+    /// Whether less memory is worth time.
+    fn asks_for_memory(&self) -> bool {
+        self.asks_for(MEMORY) || self.wanted.given().any(|(_, pass)| pass == MEMORY)
+    }
+
+    /// A sentence for each setting whose pass is not asked for.
+    fn unused(&self, passes: &[&dyn Pass]) -> Vec<String> {
+        let given = self.wanted.given().filter(|(_, own)| !passes.iter().any(|pass| pass.name() == *own));
+        given
+            .map(|(setting, pass)| format!("{setting} counts for the pass {pass} alone, which is not asked for"))
+            .collect()
     }
 
     /// Whether operator fusion is searched.
     pub fn searches_something(&self) -> bool {
-        self.passes.is_empty() || self.passes.iter().any(|pass| pass == SEARCHING)
+        self.passes.is_empty() || self.asks_for(SEARCHING)
     }
 
     /// The moves of all searches.
@@ -129,13 +153,17 @@ impl Strategy {
         if self.searches_something() { first.moves.saturating_mul(count) } else { 0 }
     }
 
-    /// The recorded job.
+    /// The recorded job, which everything that is asked belongs to.
     fn start(&self) -> Result<Start> {
         let job = Job::read(&self.traces)?;
-        match job.alone() {
-            Some(alone) => Err(alone.help("add the others: gains of communication would be too large")),
-            None => Start::of(&Analysis::of(job), &self.request),
+        if let Some(alone) = job.alone() {
+            return Err(alone.help("add the others: gains of communication would be too large"));
         }
+        let analysis = Analysis::of(job);
+        check_exchanges(&analysis)?;
+        let start = Start::of(&analysis, &self.request)?;
+        self.chosen()?.into_iter().try_for_each(|pass| pass.check(&start, &self.wanted))?;
+        Ok(start)
     }
 
     fn files(&self) -> Result<ResultFiles> {
@@ -178,6 +206,19 @@ impl Strategy {
     }
 }
 
+/// Refuses ranks most of whose exchanges in common steps have no counterpart: those of different jobs.
+fn check_exchanges(analysis: &Analysis) -> Result<()> {
+    let in_steps = || analysis.exchanges.all.iter().filter(|exchange| exchange.step.is_some());
+    let calls = in_steps().map(|exchange| exchange.parts.len()).sum::<usize>();
+    let lonely = in_steps().filter(|exchange| !exchange.whole).map(|exchange| exchange.parts.len()).sum::<usize>();
+    if analysis.job.ranks.len() == 1 || 2 * lonely <= calls {
+        return Ok(());
+    }
+    let problem =
+        format!("{lonely} of {calls} exchanges in the steps of these ranks have no counterpart on the others");
+    Err(Error::input(problem).expected("traces of one job, of the same run"))
+}
+
 fn finding(proposal: &Proposal) -> Finding {
     let column = Column::number("gain_percent", "shorter by");
     Finding { about: proposal.change.clone(), column, cell: Percent(proposal.gain()[0]).into() }
@@ -193,11 +234,12 @@ impl Shown {
             rank(one).cmp(&rank(other)).then(other.gain()[0].total_cmp(&one.gain()[0]))
         });
         let together = together(&start, &found.proposals)?;
-        let answer = answer(&start, &found.proposals, together.as_ref());
+        let answer = answer(&start, &found, together.as_ref());
         let assumed = found.proposals.iter().flat_map(|proposal| {
             proposal.outcome.assumptions.iter().map(|assumption| format!("{}: {assumption}", proposal.change))
         });
-        let warnings = start.warnings.iter().cloned().chain(assumed).collect();
+        let unanswered = found.unanswered.iter().cloned();
+        let warnings = start.warnings.iter().cloned().chain(unanswered).chain(assumed).collect();
         Ok(Shown { start, found, together, answer, warnings })
     }
 }
@@ -213,7 +255,8 @@ fn together(start: &Start, proposals: &[Proposal]) -> Result<Option<Proposal>> {
     Proposal::of("", change, Rc::new(Together(edits)), Learns::Same, start).map(Some)
 }
 
-fn answer(start: &Start, proposals: &[Proposal], together: Option<&Proposal>) -> String {
+fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
+    let proposals = &found.proposals;
     let before = Milliseconds(start.before() as f64 / 1e6);
     let best = |learns: Learns| proposals.iter().find(|one| one.learns == learns && one.gain()[0] >= WORTH);
     let same = best(Learns::Same).map_or_else(
@@ -223,7 +266,8 @@ fn answer(start: &Start, proposals: &[Proposal], together: Option<&Proposal>) ->
     let all = together.map(|all| format!("All that learn the same, together: {}.", after(all)));
     let others = [Learns::Rounded, Learns::OtherBatch].into_iter().filter_map(best);
     let others = others.map(|other| format!("What learns {}: {}.", other.learns.words(), shorter(other)));
-    std::iter::once(same).chain(all).chain(others).collect::<Vec<_>>().join(" ")
+    let asked = found.answers.iter().map(|answer| sentence(answer));
+    std::iter::once(same).chain(all).chain(others).chain(asked).collect::<Vec<_>>().join(" ")
 }
 
 fn after(proposal: &Proposal) -> Milliseconds {
@@ -233,9 +277,9 @@ fn after(proposal: &Proposal) -> Milliseconds {
 /// The change, the step after it, and by how much that is surely or perhaps shorter.
 fn shorter(proposal: &Proposal) -> String {
     let [gain, least, most] = proposal.gain();
-    let takes = if least > 0.0 { "a step takes" } else { "a step may take" };
+    let (takes, noise) = if least > 0.0 { ("takes", "") } else { ("may take", ", within noise") };
     let [gain, least, most] = [gain, least, most].map(Percent);
-    format!("{}: {takes} {}, {gain} less ({least} to {most})", proposal.change, after(proposal))
+    format!("{}: a step {takes} {}, {gain} less ({least} to {most}{noise})", proposal.change, after(proposal))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The published call `analyze --option optimize`: its arguments become those of `optimize`.
 
-use super::{SEARCHES, Strategy};
-use crate::passes::Wanted;
+use super::{MEMORY, SEARCHES, Strategy};
+use crate::passes::{PASSES, Wanted};
 use crate::search::{Optimizer, Search, Searches};
 use crate::verb::half_precision;
 use crate::verb::operations::{self, TRAIN_AMP, TRAIN_GPU};
@@ -81,7 +81,7 @@ const WORDS: [(&str, &str); 6] = [
     ("tsfs", "tensor_fusion"),
     ("xla", "op_fusion"),
     ("amp", "amp"),
-    ("memory", "memory"),
+    (MEMORY, MEMORY),
     (FROM_CLUSTERS, FROM_CLUSTERS),
 ];
 /// Tensor groups for a given fusion of operations, whose file is the last of `--path`.
@@ -102,8 +102,14 @@ pub fn passes(sub_option: &str) -> Result<Vec<String>> {
         None => Err(Error::usage(format!("--sub_option {word} is not known")).one_of(word, known())),
     };
     let mut passes: Vec<String> = words().filter(|word| *word != WITHOUT_MEMORY).map(pass).collect::<Result<_>>()?;
+    if passes.is_empty() {
+        // Nothing but what is left out: all others, without the one that needs a file.
+        let without = words().next().map(|_| MEMORY);
+        let names = PASSES.iter().map(|pass| pass.name());
+        return Ok(names.filter(|name| *name != FROM_CLUSTERS && Some(*name) != without).map(str::to_owned).collect());
+    }
     if !words().any(|word| word == WITHOUT_MEMORY || word == FROM_CLUSTERS) {
-        passes.push("memory".to_owned());
+        passes.push(MEMORY.to_owned());
     }
     Ok(passes)
 }
@@ -116,6 +122,8 @@ mod tests {
     fn published_sub_options_name_passes() {
         assert_eq!(passes("xla").unwrap(), ["op_fusion", "memory"]);
         assert_eq!(passes("tensor_fusion,xla,^memory").unwrap(), ["tensor_fusion", "op_fusion"]);
+        assert_eq!(passes("^memory").unwrap(), ["tensor_fusion", "amp", "op_fusion"]);
+        assert_eq!(passes("").unwrap(), ["tensor_fusion", "amp", "memory", "op_fusion"]);
         assert_eq!(passes("from_opfs2tsfs").unwrap(), ["from_opfs2tsfs"]);
         assert!(passes("xlaa").unwrap_err().to_string().contains("did you mean \"xla\"?"));
     }

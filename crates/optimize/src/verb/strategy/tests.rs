@@ -3,12 +3,15 @@
 use super::*;
 use crate::changes::Autocast;
 use crate::search::{Optimizer, Search, Searches};
+use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_step::workload::Optimizer as UpdateRule;
 use perf4sight_verb::{Divisible, Foreseen, Part};
 use serde_json::Value;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -143,11 +146,77 @@ fn bad_input_is_refused_and_nothing_is_overwritten() {
     named.wanted.candidates = Some(candidates);
     let message = fails(named);
     assert!(message.contains("candidates.txt:2: no operation \"aten::adddmm\""), "{message}");
+    let clusters = folder.path().join("cluster_mapping.txt");
+    fs::write(&clusters, "BERT/dense/MatMul 0\n").unwrap();
+    let mut grouped = strategy("two", &out);
+    grouped.wanted.clusters = Some(clusters);
+    assert!(fails(grouped).contains("may be of another network"));
+    let mut lower = strategy("two", &out);
+    lower.wanted.autocast.also = vec!["aten::relu".to_owned(), "aten::nope".to_owned()];
+    assert!(fails(lower).contains("no operation \"aten::nope\""));
+    // The typical step takes 0.9 s.
+    for plain in [310_000, 31_000_000_000] {
+        let mut plainly = strategy("two", &out);
+        plainly.request.plain = Some(plain);
+        let message = fails(plainly);
+        assert!(message.contains("the recorded step takes") && message.contains("milliseconds"), "{message}");
+    }
+    let mut tight = strategy("two", &out);
+    tight.wanted.memory_budget = Some(Bytes(1 << 20));
+    assert!(fails(tight).contains("weights and gradients alone take"));
+    // Nothing was created before all of that was known.
+    assert!(!out.exists());
     fs::create_dir(&out).unwrap();
     fs::write(out.join("best_strategy.txt"), "mine").unwrap();
     fails(strategy("two", &out));
     assert_eq!(fs::read_to_string(out.join("best_strategy.txt")).unwrap(), "mine");
     assert!(!out.join("optimize.json").exists());
+}
+
+/// Two ranks, one of a network whose gradients are of another size: nothing of one matches anything of the other.
+#[test]
+fn ranks_of_different_jobs_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut mixed = strategy("two", &folder.path().join("out"));
+    let [own, other] = ["rank0.json.gz", "rank1.json.gz"].map(|name| mixed.traces[0].join(name));
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(fs::File::open(other).unwrap()).read_to_string(&mut text).unwrap();
+    let other = folder.path().join("rank1.json");
+    fs::write(&other, text.replace("[[2099200]]", "[[77]]").replace("[[2109450]]", "[[78]]")).unwrap();
+    mixed.traces = vec![own, other];
+    let message = mixed.run(&mut context()).unwrap_err().to_string();
+    assert!(message.contains("traces of one job"), "{message}");
+}
+
+/// ResNet-18 has 11.7 million parameters, whatever this MLP has is not within 5 % of it.
+#[test]
+fn another_network_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut other = strategy("two", &folder.path().join("out"));
+    other.passes = vec!["memory".to_owned()];
+    let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/imagenet/resnet18.onnx");
+    other.wanted.network = Some(SimulatedStep { network, batch: 1, optimizer: UpdateRule::Adam });
+    let told = match other.run(&mut context()) {
+        Ok(summary) => summary.json["warnings"].to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert!(told.contains("another network"), "{told}");
+}
+
+/// What takes longer is proposed only to save memory.
+#[test]
+fn recomputation_is_proposed_where_memory_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let proposals = |passes: &[&str], budget: Option<Bytes>| {
+        let mut asked = strategy("two", &folder.path().join("out"));
+        asked.passes = passes.iter().map(|pass| (*pass).to_owned()).collect();
+        asked.wanted.searches.first.moves = 1;
+        asked.wanted.memory_budget = budget;
+        asked.run(&mut context()).unwrap().json["proposals"].to_string()
+    };
+    assert!(!proposals(&[], None).contains("checkpoint"));
+    assert!(proposals(&["memory"], None).contains("checkpoint"));
+    assert!(proposals(&[], Some(Bytes(1 << 40))).contains("checkpoint"));
 }
 
 #[test]
@@ -157,5 +226,5 @@ fn without_memory_events_a_budget_is_answered_by_what_to_record() {
     limited.passes = vec!["memory".to_owned()];
     limited.wanted.memory_budget = Some(Bytes(1 << 30));
     let summary = limited.run(&mut context()).unwrap();
-    assert!(summary.json["nothing_for"].to_string().contains("profile_memory=True"));
+    assert!(summary.json["warnings"].to_string().contains("profile_memory=True"));
 }
