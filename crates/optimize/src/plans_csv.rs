@@ -251,3 +251,34 @@ fn check_repeated(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str =
+        "gpus,global_batch,micro_batch,hidden,heads,layers,sequence,tensor_parallel,data_parallel,pipeline_parallel";
+
+    /// Reads plans of a layer that vTrain measured: 372 ms for 16 samples of 24 layers of width 1024 on two A100.
+    fn read_steps(columns: &str, steps: &[&str]) -> Result<Vec<MeasuredPlan>> {
+        let rows: String = steps.iter().map(|step| format!("2,16,8,1024,16,24,1024,1,1,2,{step}\n")).collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("{HEADER},{columns}\n{rows}")).unwrap();
+        read_measured(file.path())
+    }
+
+    #[test]
+    fn times_in_other_units_twice_or_that_contradict_each_other_are_refused() {
+        assert_eq!(read_steps("step_ms", &["372.2", "380"]).unwrap().len(), 2);
+        for (columns, steps, expected) in [
+            ("step_ms", &["372200", "380000"][..], "take more than a hundred times as long"),
+            ("step_ms", &["0.0372"], "more than any does"),
+            ("step_ms,step_ms", &["372,372"], "given twice"),
+            ("step_ms,gpus", &["372,2"], "gpus is there twice"),
+            ("step_ms", &["372", "10000"], "takes 10000 ms here, and 372 ms in line 2"),
+        ] {
+            let error = read_steps(columns, steps).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
