@@ -1,9 +1,11 @@
 //! Reads plans from CSV, by the names of its columns.
 
 use crate::plan::{GPT2_VOCABULARY, MeasuredPlan, Plan};
+use crate::step::expected_ms;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::{input_file, stats};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// A column: its name, other names of it, and the value where it is missing.
@@ -37,6 +39,13 @@ const LARGEST_RATIO: f64 = 100.0;
 
 /// FLOPs a millisecond that no GPU reaches: ten PFLOP/s, twice what a B200 does in 8 bits without sparsity.
 const IMPOSSIBLE: f64 = 1e13;
+
+/// Times that are longer than this many times what an A100 is expected to take are in another unit: microseconds, even of a GPU
+/// that is five times as fast, are 200 times as long. A T4 takes five to ten times as long as an A100.
+const MOST_SLOWER: f64 = 150.0;
+
+/// Times of one plan that lie further apart than this factor are no scatter of measurements.
+const MOST_SCATTER: f64 = 3.0;
 
 const fn column(name: &'static str, aliases: &'static [&'static str]) -> Column {
     Column { name, aliases, default: None }
@@ -76,8 +85,8 @@ pub fn read_measured(file: &Path) -> Result<Vec<MeasuredPlan>> {
         })
     });
     let measured: Vec<MeasuredPlan> = measured.collect::<Result<_>>().map_err(|error| error.file(file))?;
-    check_units(&measured, &rows).map_err(|error| error.file(file))?;
-    Ok(measured)
+    let checked = check_units(&measured, &rows).and_then(|()| check_repeated(&measured, &rows));
+    checked.map(|()| measured).map_err(|error| error.file(file))
 }
 
 fn parse(text: &str) -> Result<Vec<Row>> {
@@ -114,7 +123,7 @@ impl Places {
         for (place, column) in numbers.iter_mut().zip(&COLUMNS) {
             *place = column.find(header)?;
         }
-        let mut times = TIMES.iter().filter_map(|&(name, unit)| Some((find(header, name)?, unit)));
+        let mut times = TIMES.iter().flat_map(|&(name, unit)| places(header, name).map(move |place| (place, unit)));
         let time = times.next();
         match times.next() {
             Some(_) => {
@@ -149,7 +158,7 @@ impl Column {
     /// Its place in the header; none where it may be missing.
     fn find(&self, header: &StringRecord) -> Result<Option<usize>> {
         let names = || [self.name].into_iter().chain(self.aliases.iter().copied());
-        let mut places = names().filter_map(|name| find(header, name));
+        let mut places = names().flat_map(|name| places(header, name));
         match (places.next(), places.next()) {
             (Some(_), Some(_)) => Err(Error::input(format!("the column {} is there twice", self.name))
                 .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
@@ -178,8 +187,10 @@ impl Column {
     }
 }
 
-fn find(header: &StringRecord, name: &str) -> Option<usize> {
-    header.iter().position(|heading| heading.trim_start_matches('\u{feff}').eq_ignore_ascii_case(name))
+/// Where a heading is, perhaps several times.
+fn places(header: &StringRecord, name: &str) -> impl Iterator<Item = usize> {
+    let headings = header.iter().map(|heading| heading.trim_start_matches('\u{feff}')).enumerate();
+    headings.filter(move |(_, heading)| heading.eq_ignore_ascii_case(name)).map(|(place, _)| place)
 }
 
 /// The inverse of [`Plan::numbers`].
@@ -200,16 +211,16 @@ fn plan(values: [u64; COLUMNS.len()]) -> Plan {
     }
 }
 
-/// Refuses times of which some are in another unit than the others.
+/// Refuses times in another unit than they are said to be, or of which some are in another than the others.
 fn check_units(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
     let rate = |one: &MeasuredPlan| one.plan.flops_per_gpu() / one.step_ms;
-    let usual = stats::median(&measured.iter().map(rate).collect::<Vec<_>>());
+    let median = |value: &dyn Fn(&MeasuredPlan) -> f64| stats::median(&measured.iter().map(value).collect::<Vec<_>>());
+    let usual = median(&rate);
     if usual > IMPOSSIBLE {
-        return Err(Error::input(format!(
-            "the median plan would do {:.0} TFLOP/s a GPU, more than any does",
-            usual / 1e9
-        ))
-        .expected("milliseconds as step_ms, seconds as step_s"));
+        return Err(in_another_unit(usual, "more than any does"));
+    }
+    if median(&|one| one.step_ms / expected_ms(&one.plan)) > MOST_SLOWER {
+        return Err(in_another_unit(usual, "and take more than a hundred times as long as on an A100"));
     }
     let odd = measured.iter().zip(rows).find(|(one, _)| (rate(one) / usual).ln().abs() > LARGEST_RATIO.ln());
     let Some((one, row)) = odd else { return Ok(()) };
@@ -220,4 +231,54 @@ fn check_units(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
         usual / 1e9
     );
     Err(Error::input(problem).expected("times of all rows in the same unit").line(row.line))
+}
+
+fn in_another_unit(flops_a_ms: f64, why: &str) -> Error {
+    Error::input(format!("the median plan would do {:.3} TFLOP/s a GPU, {why}", flops_a_ms / 1e9))
+        .expected("milliseconds as step_ms, seconds as step_s")
+}
+
+/// Refuses times of one plan that are too far apart.
+fn check_repeated(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
+    let mut known: HashMap<[(&str, u64); COLUMNS.len()], (f64, usize)> = HashMap::new();
+    for (one, row) in measured.iter().zip(rows) {
+        let (first, line) = *known.entry(one.plan.numbers()).or_insert((one.step_ms, row.line));
+        if (one.step_ms / first).ln().abs() > MOST_SCATTER.ln() {
+            let problem = format!("this plan takes {} ms here, and {first} ms in line {line}", one.step_ms);
+            let expected = format!("times of one plan within a factor of {MOST_SCATTER}");
+            return Err(Error::input(problem).expected(expected).line(row.line));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str =
+        "gpus,global_batch,micro_batch,hidden,heads,layers,sequence,tensor_parallel,data_parallel,pipeline_parallel";
+
+    /// Reads plans of a layer that vTrain measured: 372 ms for 16 samples of 24 layers of width 1024 on two A100.
+    fn read_steps(columns: &str, steps: &[&str]) -> Result<Vec<MeasuredPlan>> {
+        let rows: String = steps.iter().map(|step| format!("2,16,8,1024,16,24,1024,1,1,2,{step}\n")).collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("{HEADER},{columns}\n{rows}")).unwrap();
+        read_measured(file.path())
+    }
+
+    #[test]
+    fn times_in_other_units_twice_or_that_contradict_each_other_are_refused() {
+        assert_eq!(read_steps("step_ms", &["372.2", "380"]).unwrap().len(), 2);
+        for (columns, steps, expected) in [
+            ("step_ms", &["372200", "380000"][..], "take more than a hundred times as long"),
+            ("step_ms", &["0.0372"], "more than any does"),
+            ("step_ms,step_ms", &["372,372"], "given twice"),
+            ("step_ms,gpus", &["372,2"], "gpus is there twice"),
+            ("step_ms", &["372", "10000"], "takes 10000 ms here, and 372 ms in line 2"),
+        ] {
+            let error = read_steps(columns, steps).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }

@@ -81,11 +81,10 @@ impl<'a> Fused<'a> {
 
     /// The units of the group of a unit, in their order.
     pub fn members(&self, unit: u32) -> Vec<u32> {
-        let mut members = vec![unit];
-        let mut next = self.next[unit as usize];
-        while next != unit {
-            members.push(next);
-            next = self.next[next as usize];
+        // The one that stands for a group comes last: mostly these are in order already.
+        let mut members = vec![self.next[unit as usize]];
+        while let Some(last) = members.last().filter(|last| **last != unit) {
+            members.push(self.next[*last as usize]);
         }
         members.sort_unstable();
         members
@@ -313,19 +312,30 @@ impl<'a> Fused<'a> {
             let last = self.graph.units[group as usize].duration;
             return last + (SIMULATED * (all - last) as f64).round() as u64;
         }
-        let saved: f64 = members.iter().map(|unit| self.saved(*unit, &members)).sum();
+        let saved: f64 = members.iter().zip(self.reads(&members)).map(|(unit, reads)| self.saved(*unit, reads)).sum();
         let fixed: u64 =
             members.iter().filter(|unit| **unit != group).map(|unit| self.graph.units[*unit as usize].fixed).sum();
         all - (saved.round() as u64 + fixed).min(all)
     }
 
+    /// How many results of a group each of its members reads.
+    fn reads(&self, members: &[u32]) -> Vec<u32> {
+        let mut reads = vec![0; members.len()];
+        for reader in members.iter().flat_map(|unit| &self.graph.readers[*unit as usize]) {
+            if let Ok(place) = members.binary_search(reader) {
+                reads[place] += 1;
+            }
+        }
+        reads
+    }
+
     /// Nanoseconds that a unit of a group does not need: to write what only the group reads, to read what the group wrote.
-    fn saved(&self, unit: u32, members: &[u32]) -> f64 {
+    fn saved(&self, unit: u32, reads: u32) -> f64 {
         let own = &self.graph.units[unit as usize];
         let Some(operation) = own.operation else { return 0.0 };
         let tensors = operation.reads + operation.writes;
         let readers = &self.graph.readers[unit as usize];
-        let inside = |reader: &u32| members.contains(reader);
+        let inside = |reader: &u32| self.group[*reader as usize] == self.group[unit as usize];
         let unread = |reader: &u32| {
             inside(reader) && !self.graph.units[*reader as usize].operation.is_some_and(|reader| reader.keeps_input)
         };
@@ -333,10 +343,11 @@ impl<'a> Fused<'a> {
             || !readers.iter().all(unread)
             || self.graph.outputs[unit as usize].iter().any(|to| !inside(to));
         let written = if is_kept { 0.0 } else { operation.writes };
-        let read = members.iter().filter(|other| self.graph.readers[**other as usize].contains(&unit)).count() as f64;
         // Products read and write while they compute.
-        let share =
-            if operation.class == Class::Product { 0.0 } else { (written + read.min(operation.reads)) / tensors };
+        let share = match operation.class {
+            Class::Product => 0.0,
+            _ => (written + f64::from(reads).min(operation.reads)) / tensors,
+        };
         (own.duration - own.fixed) as f64 * share
     }
 

@@ -188,3 +188,19 @@ fn a_search_is_gone_on_with_if_it_is_the_same_and_whole() {
     assert!(error.contains("not written by perf4sight"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }
+
+/// A chain of element-wise operations that each read and write one tensor: together they read one and write one, which is what a single one
+/// takes.
+#[test]
+fn a_long_chain_becomes_one_group() {
+    let count = 1_000;
+    let mut graph = UnitGraph { data_known: true, ..UnitGraph::default() };
+    graph.units = (0..count).map(|_| unit("aten::relu", 0, 1_000)).collect();
+    [graph.inputs, graph.outputs] = [vec![Vec::new(); count as usize], vec![Vec::new(); count as usize]];
+    (1..count).for_each(|own| connect(&mut graph, own - 1, own));
+    graph.readers = graph.outputs.clone();
+    let start = Fused::new(&graph, false);
+    let mut walk = Walk::new(Search { optimizer: Optimizer::Dp, seed: 0, moves: count.into() }, &start);
+    walk.run(&mut |_| true);
+    assert_eq!((walk.best().groups().len(), walk.best().step()), (1, 1_000));
+}

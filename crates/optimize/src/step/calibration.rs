@@ -3,7 +3,7 @@
 //! The model is linear around its fit, so what it predicts for rows that were left out is known without fitting again
 //! (Rasmussen and Williams 2006, section 5.4.2).
 
-use super::deviations::size;
+use super::deviations::{is_of_size, size};
 use super::factor::Factor;
 use super::posterior::Marginal;
 use crate::plan::{MeasuredPlan, Plan};
@@ -15,18 +15,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The percentile of errors of rows left out that intervals reach: somewhat above the nine of ten that they hold
 /// for others, for rows that were left out of the fit still chose its scales (table in `docs/cost-model.md`).
-const HELD: f64 = 92.0;
+const HELD: f64 = 93.0;
 /// The percentile of errors that is reported.
 const NINE_OF_TEN: f64 = 90.0;
 /// The quantile of a normal distribution that holds nine of ten: the model's own belief, where nothing was left out.
 const NORMAL: f64 = 1.645;
-/// Few rows also choose the scales that their deviations are measured in. A Student distribution of n degrees of
-/// freedom has a 95th percentile of about `1.645 (1 + 0.92 / n)`.
-const SCALE_OF_FEW: f64 = 0.92;
+/// Few rows also choose the scales that their deviations are measured in, and sixteen parameters. A Student distribution of n degrees
+/// of freedom has a 95th percentile of about `1.645 (1 + 0.92 / n)`; rows are no more independent than their sizes, of which there are
+/// about as many as half of few rows, and some of these the parameters take: chosen on random splits (`docs/cost-model.md`).
+const SCALE_OF_FEW: f64 = 2.5;
 /// Groups of a number that are left out need as many rows outside to be fitted on.
 const LEAST_OUTSIDE: usize = 8;
 /// Fewer rows with layers that others have, too, say too little by themselves: all rows count.
 const LEAST_KNOWN: usize = 10;
+
+/// Plans with layers and heads of one size, which were left out together.
+pub(super) const EACH_COMBINATION: &str = "each combination of degree and sizes";
 
 /// By how many of the model's standard deviations measurements are off at most, [`HELD`] percent of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,7 +64,7 @@ pub struct LeftOut {
 pub(super) struct Leaving {
     pub calibration: Calibration,
     pub left_out: Vec<LeftOut>,
-    /// For each plan the predicted milliseconds, left out of the fit by itself.
+    /// For each plan the predicted milliseconds, left out of the fit with those that differ from it in the global batch alone.
     pub predicted_ms: Vec<f64>,
 }
 
@@ -76,22 +80,26 @@ struct Linear {
     solved: Array1<f64>,
 }
 
-/// Leaves out each row, all rows of each size, and all rows of each value of each number of the plans.
+/// Leaves out each row, with those that only repeat its step for more or fewer samples, all rows of each size, and all rows of each value of each number of the plans.
 ///
 /// # Errors
 /// See [`Factor::new`].
 pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Leaving> {
     let inverse = marginal.factor.inverse();
     let linear = Linear { solved: inverse.dot(&marginal.beyond), inverse };
-    let each = linear.each();
     let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
+    let each = linear.each(groups(&plans, |plan| Plan { global_batch: 0, ..*plan }.numbers()).into_values())?;
     let sizes = groups(&plans, size);
     let alone: BTreeSet<usize> = sizes.values().filter(|rows| rows.len() == 1).flatten().copied().collect();
     let known: Vec<f64> = (0..rows.len()).filter(|row| !alone.contains(row)).map(|row| each.deviations[row]).collect();
     let known = if known.len() < LEAST_KNOWN { &each.deviations } else { &known };
-    let known = quantile(known, known.len());
-    let of_size = linear.calibrated(sizes.into_values().map(|rows| (rows, 1.0)))?.map_or(NORMAL, |(size, _)| size);
+    // What rows that chose the noise are off by is no reason to believe less than the noise.
+    let known = quantile(known, known.len()).map(|known| known.max(NORMAL));
+    let (of_size, offs) =
+        linear.calibrated(sizes.into_values().map(|rows| (rows, 1.0)))?.unwrap_or((NORMAL, Vec::new()));
+    let together = Off::all(offs.into_iter().flatten());
     let mut left_out = vec![each.left_out("each plan", None)];
+    left_out.extend((!together.logarithms.is_empty()).then(|| together.left_out(EACH_COMBINATION, None)));
     let mut numbers = BTreeMap::new();
     for (column, name) in names(&plans) {
         let values = groups(&plans, |plan| plan.numbers()[column].1);
@@ -110,11 +118,20 @@ pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Le
 impl Calibration {
     /// The standard deviations that a plan's interval reaches: by whether layers of its size were measured, and by its values that
     /// were not, with how many doublings each is away from those that were. Errors add up over doublings and numbers as the steps
-    /// of a random walk do.
+    /// of a random walk do. What layers of a size never measured take is far less certain than how they are arranged, which then
+    /// does not count.
     pub fn deviations(&self, is_known_size: bool, unmeasured: &[(&'static str, f64)]) -> f64 {
-        let of_number = |name: &str| self.numbers.get(name).copied().unwrap_or(NORMAL);
-        let squared: f64 = unmeasured.iter().map(|&(name, doublings)| of_number(name).powi(2) * doublings).sum();
+        let counted = unmeasured.iter().filter(|(name, _)| is_known_size || is_of_size(name));
+        let squared: f64 = counted.map(|&(name, doublings)| self.of_number(name).powi(2) * doublings).sum();
         squared.sqrt().max(if is_known_size { self.known } else { self.size })
+    }
+
+    /// Standard deviations of values of a number that were never measured; of one that has a single value those of the
+    /// worst other one of how layers are arranged.
+    fn of_number(&self, name: &str) -> f64 {
+        let others = self.numbers.iter().filter(|(other, _)| !is_of_size(other) && !is_of_size(name));
+        let worst = others.map(|(_, held)| *held).fold(NORMAL, f64::max);
+        self.numbers.get(name).copied().unwrap_or(worst)
     }
 }
 
@@ -127,9 +144,17 @@ pub(super) fn doublings(value: u64, measured: &[u64]) -> f64 {
 }
 
 impl Linear {
-    /// Each row left out by itself.
-    fn each(&self) -> Off {
-        Off::new(&(&self.solved / &self.inverse.diag()), &self.inverse.diag().mapv(f64::recip))
+    /// Each row left out with those of its group.
+    fn each(&self, groups: impl Iterator<Item = Vec<usize>>) -> Result<Off> {
+        let count = self.solved.len();
+        let mut each = Off { logarithms: vec![0.0; count], deviations: vec![0.0; count] };
+        for group in groups {
+            let off = self.group(&group)?;
+            for ((row, logarithm), deviation) in group.into_iter().zip(off.logarithms).zip(off.deviations) {
+                (each.logarithms[row], each.deviations[row]) = (logarithm, deviation);
+            }
+        }
+        Ok(each)
     }
 
     /// The rows of a group left out together.
@@ -162,6 +187,14 @@ impl Off {
             logarithms: off.to_vec(),
             deviations: off.iter().zip(variances).map(|(off, variance)| (off / variance.sqrt()).abs()).collect(),
         }
+    }
+
+    fn all(offs: impl Iterator<Item = Off>) -> Self {
+        offs.fold(Off { logarithms: Vec::new(), deviations: Vec::new() }, |mut all, off| {
+            all.logarithms.extend(off.logarithms);
+            all.deviations.extend(off.deviations);
+            all
+        })
     }
 
     fn left_out(&self, what: &str, value: Option<u64>) -> LeftOut {

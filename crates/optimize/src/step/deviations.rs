@@ -23,6 +23,10 @@ pub(super) struct Scales {
     pub noise: f64,
 }
 
+/// Standard deviations of the logarithms of strength and noise around the usual ones, before anything is measured.
+const STRENGTH_SPREAD: f64 = 0.3;
+const NOISE_SPREAD: f64 = 0.7;
+
 /// Where a plan's deviations enter its step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Influence {
@@ -38,12 +42,33 @@ impl Scales {
 
     /// Combinations of noise and strength of deviations.
     pub fn all() -> impl Iterator<Item = Scales> {
-        let strengths = [0.5, 1.0, 2.0];
+        let strengths = [0.5, 0.7, 1.0, 1.4, 2.0];
         let noises = [0.003, 0.008, 0.015, 0.03, 0.06];
         let Scales { layer, head, .. } = Scales::USUAL;
         strengths.into_iter().flat_map(move |strength| {
             noises.map(|noise| Scales { layer: layer * strength, head: head * strength, noise })
         })
+    }
+
+    /// What rows leave of scales: the mean of their squares, each combination as probable as it makes the rows and was before. Few rows
+    /// say little, and wide scales that they leave possible make intervals wide, as a Student distribution is wider than a normal one.
+    pub fn left(improbabilities: &[(f64, Scales)]) -> Scales {
+        let all = improbabilities.iter().map(|(rows, scales)| (rows + scales.improbability(), scales));
+        let least = all.clone().map(|(improbability, _)| improbability).fold(f64::INFINITY, f64::min);
+        let mut sums = [0.0; 4];
+        for (improbability, scales) in all {
+            let weight = (0.5 * (least - improbability)).exp();
+            let squares = [1.0, scales.layer.powi(2), scales.head.powi(2), scales.noise.powi(2)];
+            sums.iter_mut().zip(squares).for_each(|(sum, square)| *sum += weight * square);
+        }
+        let [layer, head, noise] = [sums[1], sums[2], sums[3]].map(|sum| (sum / sums[0]).sqrt());
+        Scales { layer, head, noise }
+    }
+
+    /// How far they are from the usual ones: twice the negative logarithm of their density before anything is measured.
+    fn improbability(&self) -> f64 {
+        let far = |one: f64, usual: f64, spread: f64| ((one / usual).ln() / spread).powi(2);
+        far(self.layer, Scales::USUAL.layer, STRENGTH_SPREAD) + far(self.noise, Scales::USUAL.noise, NOISE_SPREAD)
     }
 }
 
@@ -69,6 +94,11 @@ pub(super) fn covariance(rows: &[Influence], scales: &Scales) -> Array2<f64> {
         let noise = if one == other { scales.noise.powi(2) } else { 0.0 };
         rows[one].covariance(&rows[other], scales) + noise
     })
+}
+
+/// Whether a number of plans says what a layer or head computes on a GPU; the others say how these are arranged.
+pub(super) fn is_of_size(name: &str) -> bool {
+    ["tensor_parallel", "micro_batch", "hidden", "sequence", "heads", "vocabulary"].contains(&name)
 }
 
 /// The size of a plan's layers and head.

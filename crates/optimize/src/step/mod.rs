@@ -14,8 +14,8 @@ mod posterior;
 use crate::all_reduce::AllReduce;
 use crate::plan::{MeasuredPlan, Plan};
 pub use calibration::LeftOut;
-use calibration::{Calibration, Leaving, calibrate, doublings};
-use deviations::{Scales, size};
+use calibration::{Calibration, EACH_COMBINATION, Leaving, calibrate, doublings};
+use deviations::{Scales, is_of_size, size};
 use fit::Rows;
 use ndarray::Array1;
 use parameters::{Logs, PRIORS, medians};
@@ -64,6 +64,8 @@ pub struct PredictedStep {
     pub interval_ms: (f64, f64),
     /// Numbers of the plan that were never measured: column, value.
     pub unmeasured: Vec<(&'static str, u64)>,
+    /// Numbers of its layers that were measured, but never together: column, value. Empty where they were.
+    pub never_together: Vec<(&'static str, u64)>,
 }
 
 impl StepModel {
@@ -106,7 +108,10 @@ impl StepModel {
         let deviations = self.fitted.calibration.deviations(is_known_size, &self.distances(&unmeasured));
         let off = deviations * expected.variance.sqrt();
         let step_ms = expected.mean.exp();
-        PredictedStep { step_ms, interval_ms: (step_ms * (-off).exp(), step_ms * off.exp()), unmeasured }
+        let is_new_combination = !is_known_size && !unmeasured.iter().any(|(name, _)| is_of_size(name));
+        let never_together = if is_new_combination { self.numbers_of_size(plan) } else { Vec::new() };
+        let interval_ms = (step_ms * (-off).exp(), step_ms * off.exp());
+        PredictedStep { step_ms, interval_ms, unmeasured, never_together }
     }
 
     /// What is stored.
@@ -134,9 +139,16 @@ impl StepModel {
         &self.fitted.left_out
     }
 
-    /// The mean error of each plan, left out of the fit, in percent.
+    /// The mean error of each plan, left out of the fit with those that differ from it in the global batch alone, in percent.
     pub fn left_out_percent(&self) -> f64 {
         self.fitted.left_out.first().map_or(f64::NAN, |each| each.mean_percent)
+    }
+
+    /// The mean error of plans with layers and heads of a size of which no plan was in the fit, in percent; none where that
+    /// cannot be said.
+    pub fn combination_left_out_percent(&self) -> Option<f64> {
+        let combination = self.fitted.left_out.iter().find(|one| one.what == EACH_COMBINATION);
+        combination.map(|one| one.mean_percent)
     }
 
     /// Whether times of all-reduces come from a formula instead of a table.
@@ -152,6 +164,15 @@ impl StepModel {
             own.map(|(_, value)| value).collect::<Vec<_>>()
         };
         unmeasured.iter().map(|&(name, value)| (name, doublings(value, &measured(name)))).collect()
+    }
+
+    /// The numbers of a plan's layers in which measured plans differ.
+    fn numbers_of_size(&self, plan: &Plan) -> Vec<(&'static str, u64)> {
+        let differs =
+            |column: usize, value: u64| self.fitted.rows.iter().any(|row| row.plan.numbers()[column].1 != value);
+        let numbers = plan.numbers().into_iter().enumerate();
+        let own = numbers.filter(|(column, (name, value))| is_of_size(name) && differs(*column, *value));
+        own.map(|(_, number)| number).collect()
     }
 
     fn unmeasured(&self, plan: &Plan) -> Vec<(&'static str, u64)> {
@@ -172,6 +193,11 @@ impl TryFrom<Fitted> for StepModel {
         let posterior = Posterior::new(&prepare(&fitted.rows, &fitted.all_reduce), fitted.logs, fitted.scales)?;
         Ok(StepModel { fitted, posterior })
     }
+}
+
+/// Milliseconds that the medians of the priors give a plan: on A100, before anything is measured.
+pub(crate) fn expected_ms(plan: &Plan) -> f64 {
+    Prepared::new(*plan, &AllReduce::default()).parts(&medians()).total()
 }
 
 fn check(rows: &[MeasuredPlan]) -> Result<()> {
@@ -196,17 +222,12 @@ fn prepare(rows: &[MeasuredPlan], all_reduce: &AllReduce) -> Rows {
     }
 }
 
-/// The scales under which the rows are the most probable.
+/// The scales that the rows leave.
 fn choose_scales(rows: &Rows, logs: &Logs) -> Result<Scales> {
     let stride = rows.prepared.len().div_ceil(CHOOSING_ROWS);
     let chosen: Vec<usize> = (0..rows.prepared.len()).step_by(stride).collect();
     let some = rows.select(&chosen);
-    let mut best = (f64::INFINITY, Scales::USUAL);
-    for scales in Scales::all() {
-        let improbability = Marginal::new(&some, logs, &medians(), &scales)?.improbability();
-        if improbability < best.0 {
-            best = (improbability, scales);
-        }
-    }
-    Ok(best.1)
+    let all =
+        Scales::all().map(|scales| Ok((Marginal::new(&some, logs, &medians(), &scales)?.improbability(), scales)));
+    Ok(Scales::left(&all.collect::<Result<Vec<_>>>()?))
 }

@@ -314,11 +314,14 @@ fn trained(model: &StepModel) -> Trained {
         mean: one.mean_percent,
         nine_of_ten: Some(one.nine_of_ten_percent),
     };
+    let combination = model.combination_left_out_percent().map_or(String::new(), |percent| {
+        format!("; it is {} for combinations of degree and sizes of which no plan was in the fit", Percent(percent))
+    });
     Trained {
         title: "A model of steps of parallel training".to_owned(),
         subtitle: format!("Fitted on {count}."),
         answer: format!(
-            "A step of a plan like these is predicted to {}: the mean error for each of {count}, left out of the fit.",
+            "A step of a plan like these is predicted to {}: the mean error for each of {count}, left out of the fit{combination}.",
             mean_and_median(model.left_out_percent(), &off)
         ),
         errors: model.left_out().iter().filter(compared).map(error).collect(),

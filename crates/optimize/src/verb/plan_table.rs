@@ -40,19 +40,28 @@ pub(super) fn left_out(one: &LeftOut) -> String {
     }
 }
 
-/// "tensor_parallel 8, gpus 16"; empty where everything was measured.
+/// "tensor_parallel 8, gpus 16", "tensor_parallel 2 x micro_batch 8"; empty where everything was measured.
 pub(super) fn unmeasured(step: &PredictedStep) -> String {
-    let numbers = step.unmeasured.iter().map(|(name, value)| format!("{name} {value}"));
-    numbers.collect::<Vec<_>>().join(", ")
+    let words = |number: &(&str, u64)| format!("{} {}", number.0, number.1);
+    let together = step.never_together.iter().map(words).collect::<Vec<_>>().join(" x ");
+    let all = step.unmeasured.iter().map(words).chain(Some(together).filter(|words| !words.is_empty()));
+    all.collect::<Vec<_>>().join(", ")
 }
 
-/// Warns once of each number that no measured plan had.
+/// Warns once of each number that no measured plan had, and of all combinations.
 pub(super) fn warn_of_unmeasured(steps: &[PredictedStep], context: &mut Context) {
     let mut plans: BTreeMap<(&str, u64), usize> = BTreeMap::new();
     steps.iter().flat_map(|step| &step.unmeasured).for_each(|number| *plans.entry(*number).or_default() += 1);
     for ((name, value), count) in plans {
         context.warn(format_args!(
             "no measured plan has {name} = {value}, which {count} of {} plans have: their intervals are wider",
+            steps.len()
+        ));
+    }
+    let combinations = steps.iter().filter(|step| !step.never_together.is_empty()).count();
+    if combinations > 0 {
+        context.warn(format_args!(
+            "{combinations} of {} plans combine degrees and sizes that were never measured together: their intervals are wider",
             steps.len()
         ));
     }
