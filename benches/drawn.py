@@ -55,6 +55,9 @@ def made(name):
     """A network in training mode, and what it is called with."""
     import torch
 
+    if ":" in name:
+        import drawn_by_seed
+        return drawn_by_seed.made(name)
     if name in TRANSFORMERS:
         import transformers
         config, settings = TRANSFORMERS[name]
@@ -214,20 +217,29 @@ def summary(rows):
                                              100 * errors[-1], held, ", ".join(silent) or "none"))
 
 
+def by_seed(seed, held_back):
+    """The networks that a seed draws: two thirds to find rules by, or the third that is held back."""
+    import drawn_by_seed
+    return [name for number, name in enumerate(drawn_by_seed.names(seed)) if (number % 3 == 2) == held_back]
+
+
 def main():
     import drawn_by_hand
     parser = argparse.ArgumentParser(description="networks drawn anew")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--rows", help="a file that keeps what was found")
     parser.add_argument("--way", action="append", choices=WAYS)
+    parser.add_argument("--seed", type=int, help="networks that this seed draws (drawn_by_seed.py), but for every third")
+    parser.add_argument("--held-back", action="store_true", help="every third of them instead")
     asks = parser.parse_args()
     warnings.filterwarnings("ignore")
     for module in ("torch", "perf4sight", "onnxscript", "timm", "transformers"):
         importlib.import_module(module)
+    drawn = by_seed(asks.seed, asks.held_back) if asks.seed is not None else []
     known = [json.loads(line) for line in open(asks.rows)] if asks.rows and os.path.exists(asks.rows) else []
     rows = []
     print("| network | counted | %s |\n|%s" % (" | ".join(WAYS), "---|" * (2 + len(WAYS))))
-    for name in asks.names or [*drawn_by_hand.NETS, *TRANSFORMERS, *TIMM]:
+    for name in [*asks.names, *drawn] or [*drawn_by_hand.NETS, *TRANSFORMERS, *TIMM]:
         row = next((row for row in known if row["name"] == name), None)
         if row is None:
             row = {"name": name, **{way: {"problem": "not asked"} for way in WAYS}}

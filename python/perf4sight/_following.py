@@ -29,7 +29,8 @@ class Pass:
 
 
 def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, batches: Sequence[int]) -> Optional[str]:
-    """The note that carries to the program what passes of some batch sizes take: first the kind of the pass, then a line for each.
+    """The note that carries to the program what passes of some batch sizes take: the kind of the pass, the bytes of its trained weights in the order
+    of an optimizer's loop, then a line for each pass.
 
     Empty where that is not found out: PyTorch is too old, or the module's code needs numbers that are not there; None for a step that is
     not followed.
@@ -45,7 +46,8 @@ def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage:
     one = Pass(stage, trainable == "all", precision, kept)
     found = [(samples, peaks(module, given, one, samples)) for samples in sampled(batches, int(settings.get("accumulate") or 1))]
     lines = ["%d %s" % (samples, taken.line()) for samples, taken in found if taken is not None]
-    return "\n".join(["%s %s %s" % (stage, precision, trainable), *lines]) if lines else ""
+    weights = "weights " + ",".join(str(4 * weight.numel()) for weight in _trained(module, module, one))
+    return "\n".join(["%s %s %s" % (stage, precision, trainable), weights, *lines]) if lines else ""
 
 
 def _is_known(module: Any, stage: str, trainable: str) -> bool:
@@ -88,11 +90,16 @@ def _prepared(own: Any, module: Any, one: Pass) -> Any:
     own.train(one.stage == "training")
     for name in one.kept_statistics:
         own.get_submodule(name).eval()
-    frozen = _settings.tables(module) if one.trains_all else {}
-    for name, weight in own.named_parameters():
-        if one.trains_all and weight.is_floating_point() and name not in frozen:
-            weight.requires_grad_(True)
+    for weight in _trained(own, module, one):
+        weight.requires_grad_(True)
     return own
+
+
+def _trained(own: Any, module: Any, one: Pass) -> List[Any]:
+    """The weights of a module, or of a copy of it, that the step trains, in the order in which they are registered."""
+    frozen = _settings.tables(module) if one.trains_all else {}
+    return [weight for name, weight in own.named_parameters()
+            if (weight.is_floating_point() and name not in frozen if one.trains_all else weight.requires_grad)]
 
 
 def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: str) -> "Alive":

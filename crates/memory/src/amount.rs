@@ -60,6 +60,11 @@ impl Amount {
         Amount { least_batch, ..self }
     }
 
+    /// Nothing for smaller batches than this, nor for those for which there is nothing yet.
+    pub fn not_below(self, least_batch: u64) -> Self {
+        self.starting_at(self.least_batch.max(least_batch))
+    }
+
     /// Bytes for `batch` samples; absurdly many count as 16 TiB.
     pub fn bytes(self, batch: u64) -> u64 {
         if batch < self.least_batch {

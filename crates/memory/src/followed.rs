@@ -51,7 +51,7 @@ fn taken<'a>(inside: &Memo<'a>, outside: &Memo<'a>, plain: Step, pass: &Followed
 }
 
 /// The most bytes while each operation of the first step runs.
-fn totals(memo: &Memo, plain: Step, samples: u64) -> BTreeMap<(usize, NodeId), u64> {
+pub(crate) fn totals(memo: &Memo, plain: Step, samples: u64) -> BTreeMap<(usize, NodeId), u64> {
     let (schedule, samples) = memo.schedule(plain, samples);
     let each = each_operation(&schedule, samples, Period::First).into_iter();
     each.map(|(mark, bytes)| ((mark.phase as usize, mark.node), sum(&bytes))).collect()

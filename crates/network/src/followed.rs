@@ -12,6 +12,7 @@ pub struct Followed {
     step: Step,
     /// The one of the fewest samples first; at least one.
     passes: Vec<FollowedPass>,
+    weights: Vec<u64>,
 }
 
 /// A pass of so many samples.
@@ -70,7 +71,18 @@ impl Followed {
     pub fn new(step: Step, mut passes: Vec<FollowedPass>) -> Option<Self> {
         passes.sort_by_key(|pass| pass.samples);
         passes.dedup_by_key(|pass| pass.samples);
-        (!passes.is_empty()).then_some(Followed { step, passes })
+        (!passes.is_empty()).then_some(Followed { step, passes, weights: Vec::new() })
+    }
+
+    /// The same with the bytes of every trained weight, in the order in which the module hands them to an optimizer.
+    #[must_use]
+    pub fn with_weights(self, weights: Vec<u64>) -> Self {
+        Followed { weights, ..self }
+    }
+
+    /// The bytes of every trained weight in the module's order; empty where it is not known.
+    pub fn weights(&self) -> &[u64] {
+        &self.weights
     }
 
     /// Whether passes of a step are such passes: of the same stage and precision, with the same weights trained, and nothing runs again.

@@ -181,16 +181,20 @@ fn followed(model: &ModelProto) -> Option<Followed> {
         trainable: Trainable::parse(trainable).ok()?,
         ..Step::published(Stage::parse(stage).ok()?)
     };
-    Followed::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)
+    let (weights, passes) = passes.strip_prefix("weights ")?.split_once('\n')?;
+    let followed = Followed::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)?;
+    Some(followed.with_weights(numbers(weights)?))
+}
+
+/// Numbers between commas.
+fn numbers(list: &str) -> Option<Vec<u64>> {
+    list.split(',').filter(|one| !one.is_empty()).map(|one| one.parse().ok()).collect()
 }
 
 /// `SAMPLES MOST convolution=FORWARD,FORWARD/BACKWARD,BACKWARD attention=...`, all but the samples in bytes.
 fn followed_pass(line: &str) -> Option<FollowedPass> {
     let mut words = line.split(' ');
     let [samples, most] = [words.next()?, words.next()?].map(str::parse);
-    let numbers = |list: &str| -> Option<Vec<u64>> {
-        list.split(',').filter(|one| !one.is_empty()).map(|one| one.parse().ok()).collect()
-    };
     let operators = words.map(|word| {
         let (kind, (forward, backward)) =
             word.split_once('=').and_then(|(kind, of)| Some((kind, of.split_once('/')?)))?;

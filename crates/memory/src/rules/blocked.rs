@@ -25,8 +25,8 @@ pub(super) struct Blocked<'a> {
 pub(super) struct Kernel<'a> {
     /// Its sides, the last two height and width.
     pub sides: &'a [usize],
-    /// Whether it moves by more than one pixel.
-    pub strided: bool,
+    /// How many pixels it moves by, those of all sides multiplied.
+    pub step: u64,
     pub out_channels: usize,
     pub groups: usize,
     pub bias: bool,
@@ -41,7 +41,7 @@ impl<'a> Kernel<'a> {
         let [input, result] = [operation.network.input_of(operation.node, 0), &operation.node.shape];
         Kernel {
             sides: &window.kernel,
-            strided: window.stride != [1; 2],
+            step: product(window.stride.map(|step| step as u64)),
             out_channels: *out_channels,
             groups: *groups,
             bias: *bias,
@@ -63,7 +63,7 @@ impl<'a> Kernel<'a> {
         };
         Kernel {
             sides: &window.kernel,
-            strided: window.stride != [1; 3],
+            step: product(window.stride.map(|step| step as u64)),
             out_channels: *out_channels,
             groups: *groups,
             bias: *bias,
@@ -75,6 +75,10 @@ impl<'a> Kernel<'a> {
     /// Whether it sees one pixel.
     pub fn is_point(&self) -> bool {
         self.sides.iter().all(|&side| side == 1)
+    }
+
+    pub fn is_strided(&self) -> bool {
+        self.step > 1
     }
 
     pub fn height(&self) -> usize {
@@ -108,7 +112,7 @@ impl Blocked<'_> {
     }
 
     /// Whether the library sums up in other numbers than it reads.
-    fn sums_apart(&self) -> bool {
+    pub fn sums_apart(&self) -> bool {
         self.operation.is_low()
     }
 
@@ -118,7 +122,7 @@ impl Blocked<'_> {
     fn gathered(&self) -> Option<Amount> {
         let few = self.seen() <= self.block && self.kernel.groups == 1;
         let each = product([self.operation.number(), self.block, pixels(&self.operation.node.shape)]);
-        (self.kernel.is_point() && self.kernel.strided && few)
+        (self.kernel.is_point() && self.kernel.is_strided() && few)
             .then(|| self.unless_kept(Amount::once(self.threads * each)))
     }
 
@@ -138,11 +142,11 @@ impl Blocked<'_> {
     }
 
     fn input_gradient(&self) -> Vec<Move> {
-        if !self.kernel.strided && self.kernel.reach.is_some_and(|reach| !reach.runs_input_gradient()) {
+        if !self.kernel.is_strided() && self.kernel.reach.is_some_and(|reach| !reach.runs_input_gradient()) {
             return self.input_gradient_by_columns();
         }
         let filters = Take(self.filters());
-        if self.kernel.strided && (self.kernel.groups == 1 || self.sums_apart() && self.is_depthwise()) {
+        if self.kernel.is_strided() && (self.kernel.groups == 1 || self.sums_apart() && self.is_depthwise()) {
             let filters = Take(self.filters_of_strided());
             // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
             let [result, source] =
@@ -156,7 +160,7 @@ impl Blocked<'_> {
     }
 
     fn weight_gradient(&self) -> Vec<Move> {
-        let [result, source, filters] = [self.result(), self.source(), self.filters()].map(Take);
+        let filters = Take(self.filters());
         let plain = self.sums_apart() && self.reads_plain_image();
         if self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain)) {
             self.weight_gradient_by_columns()
@@ -164,11 +168,35 @@ impl Blocked<'_> {
             self.summed_weight_gradient()
         } else if self.in_small_groups() {
             vec![filters, WeightGradient(0), Drop(0)]
-        } else if self.reads_rgb() {
-            vec![result, filters, Drop(1), WeightGradient(0), Drop(0)]
         } else {
-            vec![result, source, filters, Drop(1), Drop(1), WeightGradient(0), Drop(0)]
+            self.weight_gradient_in_blocks()
         }
+    }
+
+    fn weight_gradient_in_blocks(&self) -> Vec<Move> {
+        let block = self.block_of_gradient();
+        let filled = |channels: u64| channels.next_multiple_of(block);
+        let source = (!self.reads_rgb()).then(|| self.padded(self.image(), block));
+        let filters = match self.block == block {
+            true => self.filters(),
+            false => self.filters_from(filled(self.seen()), filled(self.kernel.out_channels as u64)),
+        };
+        let images = [self.padded(&self.operation.node.shape, block)].into_iter().chain(source);
+        let taken: Vec<_> = images.chain([filters]).chain(self.shared()).map(Take).collect();
+        let copies = taken.len() - 3;
+        let gone = [Drop(0); 2].into_iter().chain(vec![Drop(1); copies]);
+        taken.into_iter().chain(gone).chain([WeightGradient(0), Drop(0)]).collect()
+    }
+
+    /// The channels of a block in the weight gradient: half as many where the image has fewer than a block, but more than oneDNN reads without a
+    /// copy, for which there are kernels of AVX2 only (`ONEDNN_VERBOSE=1`).
+    pub fn block_of_gradient(&self) -> u64 {
+        let is_narrow = self.reads_plain_image() && !self.reads_rgb() && !self.sums_apart();
+        if is_narrow && self.block == 16 { 8 } else { self.block }
+    }
+
+    pub fn image(&self) -> &Shape {
+        self.operation.network.input_of(self.operation.node, 0)
     }
 
     pub fn seen(&self) -> u64 {
@@ -186,10 +214,16 @@ impl Blocked<'_> {
         self.reads_plain_image() && self.seen() <= 3
     }
 
-    /// Grouped kernels without a blocked weight gradient: depthwise ones past 3x3, and groups narrower than a block.
+    /// Whether oneDNN has a weight gradient for such depthwise kernels: up to 3x3, and no taller than the image (measured with images of 1 to 8 rows).
+    pub fn has_depthwise_gradient(&self) -> bool {
+        let dims = self.image().dims();
+        self.kernel.height() <= dims[dims.len() - 2].min(3)
+    }
+
+    /// Grouped kernels without a blocked weight gradient: depthwise ones of other sizes, and groups narrower than a block.
     pub fn in_small_groups(&self) -> bool {
         let (groups, width) = (self.kernel.groups as u64, self.seen() / self.kernel.groups as u64);
-        groups > 1 && if self.is_depthwise() { self.kernel.height() > 3 } else { width < self.block }
+        groups > 1 && if self.is_depthwise() { !self.has_depthwise_gradient() } else { width < self.block }
     }
 
     fn is_depthwise(&self) -> bool {
@@ -198,16 +232,16 @@ impl Blocked<'_> {
     }
 
     pub fn source(&self) -> Amount {
-        self.padded(self.operation.network.input_of(self.operation.node, 0))
+        self.padded(self.image(), self.block)
     }
 
     pub fn result(&self) -> Amount {
-        self.padded(&self.operation.node.shape)
+        self.padded(&self.operation.node.shape, self.block)
     }
 
     /// Images whose channels fill whole blocks.
-    fn padded(&self, image: &Shape) -> Amount {
-        let channels = (image.channels() as u64).next_multiple_of(self.block);
+    fn padded(&self, image: &Shape, block: u64) -> Amount {
+        let channels = (image.channels() as u64).next_multiple_of(block);
         self.unless_kept(Amount::per_sample(product([self.operation.number(), channels, pixels(image)])))
     }
 
@@ -232,6 +266,10 @@ impl Blocked<'_> {
             _ if inputs == groups => [1, whole(outputs)],
             _ => [inputs / groups, outputs],
         };
+        self.filters_from(inputs, outputs)
+    }
+
+    fn filters_from(&self, inputs: u64, outputs: u64) -> Amount {
         self.unless_kept(Amount::once(product([self.operation.number(), inputs, outputs, self.kernel.area()])))
     }
 
@@ -248,7 +286,7 @@ impl Blocked<'_> {
         if self.sums_apart() {
             return amount;
         }
-        amount.starting_at(self.kept.library_from(&self.kernel.asked))
+        amount.not_below(self.kept.library_from(&self.kernel.asked))
     }
 }
 

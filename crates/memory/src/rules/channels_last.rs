@@ -37,9 +37,9 @@ impl Blocked<'_> {
     }
 
     /// The gradient of depthwise filters is a whole block of inputs and outputs for each where the kernel is larger
-    /// than 3x3 (the layout gOIhw16i16o).
+    /// than 3x3 or taller than the image (the layout gOIhw16i16o).
     fn filters_gradient(&self) -> Amount {
-        let each = self.kernel.groups > 1 && self.kernel.height() > 3;
+        let each = self.kernel.groups > 1 && !self.has_depthwise_gradient();
         let elements = [self.kernel.groups as u64, self.kernel.area(), self.block, self.block];
         match each {
             true => Amount::once(product([self.operation.number()].into_iter().chain(elements))),

@@ -14,6 +14,7 @@ mod operation;
 mod product;
 mod recurrent;
 mod rule;
+mod shared_gradient;
 mod sums;
 
 pub(crate) use operation::Operation;

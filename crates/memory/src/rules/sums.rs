@@ -59,7 +59,7 @@ impl Blocked<'_> {
 
     fn gathered_by_threads(&self) -> Amount {
         let channels = self.seen().next_multiple_of(self.block);
-        let strided = u64::from(self.kernel.strided);
+        let strided = u64::from(self.kernel.is_strided());
         let pixels = pixels(&self.operation.node.shape);
         Amount::once(product([strided, self.threads, self.operation.number(), channels, pixels]))
     }
@@ -98,9 +98,5 @@ impl Blocked<'_> {
             return result;
         }
         product([self.seen().next_multiple_of(self.block), height, width + 4]).saturating_add(result)
-    }
-
-    fn image(&self) -> &Shape {
-        self.operation.network.input_of(self.operation.node, 0)
     }
 }

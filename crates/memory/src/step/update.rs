@@ -5,7 +5,7 @@ use super::recorder::Recorder;
 use super::segment::CachedSegment;
 use crate::amount::Amount;
 use crate::tensor::{Phase, Role, TensorId};
-use perf4sight_network::NodeId;
+use perf4sight_network::{Followed, NodeId};
 use perf4sight_platform as platform;
 use perf4sight_step::workload::Optimizer;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ fn record(context: &StepContext, has_state: bool) -> CachedSegment {
         let learned = rule.weights.iter().enumerate().filter(move |(tensor, _)| context.learns(id, *tensor));
         learned.map(move |(_, &amount)| (id, amount))
     });
-    let weights: Vec<_> = weights.collect();
+    let followed = context.network.followed().filter(|followed| followed.is_of(context.step));
+    let weights = in_order(weights.collect(), followed.map_or(&[], Followed::weights));
     let optimizer = context.step.optimizer;
     // The published step never updates all weights at once, wherever it runs.
     let at_once = context.platform.framework.updates == platform::Updates::AtOnce && optimizer != Optimizer::Sgd;
@@ -61,6 +62,19 @@ fn record(context: &StepContext, has_state: bool) -> CachedSegment {
     }
     update.recorder.release_all(held);
     update.recorder.take()
+}
+
+/// The weights as the module registers them, which is the order of its optimizer's loop: the first that has each size. A graph has them in the order
+/// in which they are read.
+fn in_order(weights: Vec<(NodeId, Amount)>, sizes: &[u64]) -> Vec<(NodeId, Amount)> {
+    let mut left = weights;
+    let mut ordered = Vec::with_capacity(left.len());
+    for size in sizes {
+        let found = left.iter().position(|(_, amount)| amount.bytes(1) == *size);
+        ordered.extend(found.map(|place| left.remove(place)));
+    }
+    ordered.append(&mut left);
+    ordered
 }
 
 impl UpdateRecorder {
@@ -108,5 +122,26 @@ fn keeps_last(optimizer: Optimizer) -> bool {
     match optimizer {
         Optimizer::Sgd | Optimizer::SgdWithoutMomentum => false,
         Optimizer::Adam | Optimizer::AdamW | Optimizer::RmsProp => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::{NetworkBuilder, Shape};
+
+    #[test]
+    fn weights_are_updated_in_the_order_of_the_module() {
+        // BertModel of transformers registers words, positions, types, and reads words, types, positions: `denom` of the words is there while that of the
+        // positions is made.
+        let id = NetworkBuilder::new("bert", Shape::new([1])).input();
+        let weights = |bytes: &[u64]| bytes.iter().map(|&bytes| (id, Amount::once(bytes))).collect::<Vec<_>>();
+        let read = weights(&[76_800, 512, 131_072, 256, 256]);
+        // One that the graph does not have, and one that the module does not tell of.
+        assert_eq!(
+            in_order(read.clone(), &[76_800, 131_072, 512, 4096, 256]),
+            weights(&[76_800, 131_072, 512, 256, 256])
+        );
+        assert_eq!(in_order(read.clone(), &[]), read);
     }
 }
