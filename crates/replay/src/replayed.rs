@@ -9,7 +9,7 @@ use crate::graph::{RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
 use crate::what_if::{Change, Known, Outcome, parse_with, predict};
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::{median, percentile};
 use std::path::PathBuf;

@@ -36,8 +36,8 @@ mod tests {
         let schedule = simulate(&graph);
         assert_eq!(schedule.makespan(&graph), u64::MAX);
         let path = critical_path(&graph, &schedule);
-        assert_eq!(shares(&graph, &path)[0].time, u64::MAX);
+        assert_eq!(shares(&graph, &path, u64::MAX)[0].time, u64::MAX);
         assert_eq!((slack(&graph, &schedule).len(), sensitivity(&graph, &schedule).len()), (2, 2));
-        assert_eq!(of_names(&graph, &path), [("a", u64::MAX)]);
+        assert_eq!(of_names(&graph, &path, u64::MAX), [("a", u64::MAX)]);
     }
 }
