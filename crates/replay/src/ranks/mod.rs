@@ -4,7 +4,6 @@ mod doubts;
 mod steps;
 
 pub use steps::Step;
-pub(crate) use steps::WHOLE;
 
 use crate::inputs;
 use perf4sight_base::error::{Error, Result};
