@@ -73,6 +73,24 @@ fn a_published_folder_is_aligned_and_replayed() {
     }
 }
 
+/// Two machines with two GPUs: without the folder of its first GPU, the second machine has rank 3 alone.
+#[test]
+fn missing_and_broken_folders_of_a_published_layout_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Published { machines: 2, gpus: 2, transport: Transport::Ring, steps: 2, ..Published::default() };
+    made.write(folder.path());
+    for gpu in ["host0/0", "host0/1", "host1/0", "host1/1"] {
+        let _ = fs::remove_file(folder.path().join(gpu).join("nccl_rank_graph.json"));
+    }
+    fs::write(folder.path().join("host1/1/dag.gml"), "graph [\n node [ id 0 label \"FW.l0\"\n edge [").unwrap();
+    fs::remove_dir_all(folder.path().join("host1/0")).unwrap();
+    let job = Job::read(&[folder.path().to_owned()]).unwrap();
+    assert_eq!(job.ranks.iter().map(|rank| rank.number).collect::<Vec<_>>(), [0, 1, 3]);
+    let warnings = job.warnings().join("\n");
+    assert!(warnings.contains("rank 2 of 4 is missing"), "{warnings}");
+    assert!(warnings.contains("host1/1/dag.gml:3: ends in the middle of a list"), "{warnings}");
+}
+
 /// Runs the published call on a folder.
 fn analyze(option: &str, folder: &Path) {
     let entry = |(key, value): (&str, &str)| Entry {

@@ -6,13 +6,21 @@
 #[path = "../../traces/tests/shared/mod.rs"]
 mod shared;
 
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use perf4sight_replay::Analysis;
 use perf4sight_replay::clocks::Clocks;
 use perf4sight_replay::collectives::Exchanges;
+use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::exposed::exposed;
 use perf4sight_replay::ranks::Job;
+use perf4sight_replay::replayed::{Replayed, Request};
 use perf4sight_replay::waiting::{Activity, Waiting, activities, stragglers};
 use perf4sight_traces::{Ranked, read_ranks};
+use serde_json::{Value, json};
 use shared::{files, shared};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -127,4 +135,202 @@ fn single_ranks_of_all_kinds_are_read() {
             assert!(sums.values().sum::<i64>() <= end - begin, "{}", file.display());
         }
     }
+}
+
+/// A copy of the four ranks of which rank 1 sleeps 200 ms before every forward pass, with the traces of some changed.
+fn changed(ranks: &[usize], change: impl Fn(&mut Value)) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, name) in NAMES.iter().enumerate() {
+        let original = example("straggler").join(name);
+        if !ranks.contains(&rank) {
+            fs::copy(original, folder.path().join(name)).unwrap();
+            continue;
+        }
+        let text = std::io::read_to_string(GzDecoder::new(File::open(original).unwrap())).unwrap();
+        let mut trace: Value = serde_json::from_str(&text).unwrap();
+        change(&mut trace);
+        let mut zipped = GzEncoder::new(File::create(folder.path().join(name)).unwrap(), Compression::fast());
+        serde_json::to_writer(&mut zipped, &trace).unwrap();
+        zipped.finish().unwrap();
+    }
+    folder
+}
+
+const NAMES: [&str; 4] = ["rank0.json.gz", "rank1.json.gz", "rank2.json.gz", "rank3.json.gz"];
+
+fn events(trace: &mut Value) -> &mut Vec<Value> {
+    trace["traceEvents"].as_array_mut().unwrap()
+}
+
+/// Multiplies a time of an event, if it has it.
+fn scale(event: &mut Value, key: &str, factor: f64) {
+    if let Some(time) = event[key].as_f64() {
+        event[key] = json!(factor * time);
+    }
+}
+
+fn analysis(folder: &Path) -> Analysis {
+    Analysis::of(Job::read(&[folder.to_owned()]).unwrap())
+}
+
+fn replayed(analysis: &Analysis) -> Replayed {
+    let request =
+        Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None, cost_model: None };
+    Replayed::of(analysis, &request).unwrap()
+}
+
+/// Rank 1 is first, others wait 200 ms for it, and the clocks, that of one machine, are left as they are.
+fn assert_straggler(analysis: &Analysis) {
+    let first = analysis.first_straggler().unwrap();
+    assert_eq!((analysis.job.ranks[first.rank].number, first.steadiness), (1, 1.0));
+    assert!((first.caused.mean - 200.0).abs() < 10.0, "{:?}", first.caused);
+    for clock in &analysis.clocks.ranks {
+        let [low, high] = clock.interval.unwrap();
+        assert!(low <= 0.0 && high >= 0.0 && clock.offset == 0.0, "{low} {high}");
+    }
+}
+
+/// The ranges of one of gloo's two threads and the calls of the first half of the steps are left of rank 2.
+#[test]
+fn a_rank_that_is_cut_off_in_the_middle_is_not_shifted() {
+    let folder = changed(&[], |_| ());
+    let file = folder.path().join("rank2.json.gz");
+    let text = std::io::read_to_string(GzDecoder::new(File::open(&file).unwrap())).unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::write(folder.path().join("rank2.json"), &text[..text.len() / 2]).unwrap();
+    let analysis = analysis(folder.path());
+    assert_straggler(&analysis);
+    // All ranks end an all-reduce within milliseconds, and the next one comes 300 ms later.
+    for exchange in analysis.exchanges.whole() {
+        let ends: Vec<i64> = exchange.parts.iter().map(|part| analysis.exchanges.call(*part).time.1).collect();
+        assert!(ends.iter().max().unwrap() - ends.iter().min().unwrap() < 50_000_000, "{ends:?}");
+    }
+    let warnings = analysis.warnings().join("\n");
+    assert!(warnings.contains("left out: exchanges in them are not in the traces of all ranks"), "{warnings}");
+}
+
+#[test]
+fn times_that_cannot_be_true_are_named_and_what_is_left_shows_the_straggler() {
+    let every = |trace: &mut Value, nth: usize, key: &str, factor: f64| {
+        events(trace).iter_mut().step_by(nth).for_each(|event| scale(event, key, factor));
+    };
+    let negative = changed(&[1], |trace| every(trace, 11, "ts", -1.0));
+    let negative = analysis(negative.path());
+    let warnings = negative.warnings().join("\n");
+    assert!(warnings.contains("rank 1: 1060 events were left out: at a negative time"), "{warnings}");
+    let first = negative.first_straggler().unwrap();
+    assert!(first.rank == 1 && (first.caused.mean - 200.0).abs() < 10.0, "{:?}", first.caused);
+    let overlapping = changed(&[1], |trace| every(trace, 9, "dur", 30.0));
+    let overlapping = analysis(overlapping.path());
+    let warnings = overlapping.warnings().join("\n");
+    assert!(warnings.contains("operators of thread 22357 end after an operator in which they began"), "{warnings}");
+    assert!(warnings.contains("rank 1: 8 of 12 steps begin before the one before ended"), "{warnings}");
+    assert!(overlapping.clocks.strangers.is_empty(), "{:?}", overlapping.clocks.strangers);
+    assert!(!analysis(&example("straggler")).warnings().join("\n").contains("doubtful"));
+}
+
+/// Three steps have fewer exchanges than show how clocks differ, but the names of the files say that they are of one host.
+#[test]
+fn ranks_of_one_host_need_no_exchanges_to_share_a_clock() {
+    let three_steps = |trace: &mut Value| {
+        let end = |event: &Value| Some(event["ts"].as_f64()? + event["dur"].as_f64()?);
+        let third = events(trace).iter().find(|event| event["name"] == "ProfilerStep#4").and_then(end).unwrap();
+        events(trace).retain(|event| event["ts"].as_f64().is_none_or(|begin| begin <= third));
+    };
+    let folder = changed(&[0, 1, 2, 3], three_steps);
+    let unnamed = analysis(folder.path());
+    assert!(unnamed.waiting.uncertainty > 100.0);
+    assert!(unnamed.warnings().join("\n").contains("the clocks of the ranks are known to"));
+    for (name, process) in NAMES.iter().zip([22356, 22357, 22358, 22359]) {
+        let named = format!("node_{process}.1795722663321054322.pt.trace.json.gz");
+        fs::rename(folder.path().join(name), folder.path().join(named)).unwrap();
+    }
+    let named = analysis(folder.path());
+    assert_eq!((named.job.steps.len(), named.waiting.uncertainty), (3, 0.0));
+    assert_straggler(&named);
+}
+
+/// What takes 200 ms by the clock of one rank takes 100 ms by that of another.
+#[test]
+fn traces_between_whose_exchanges_other_times_pass_are_of_different_jobs() {
+    let faster = changed(&[3], |trace| {
+        for event in events(trace).iter_mut() {
+            ["ts", "dur"].iter().for_each(|key| scale(event, key, 0.5));
+        }
+    });
+    let strangers = analysis(faster.path()).clocks.strangers;
+    let expected = "ranks 0 and 3 look like those of different jobs";
+    assert!(strangers.len() == 1 && strangers[0].contains(expected), "{strangers:?}");
+}
+
+/// Rank 1 begins some steps later than the others, which its own time does not hold.
+#[test]
+fn shares_of_the_critical_path_add_up_to_the_step() {
+    let replayed = replayed(&analysis(&example("straggler")));
+    assert_eq!(replayed.critical.iter().map(|share| share.time).sum::<u64>(), replayed.typical);
+}
+
+/// A row of a trace, with its begin and end in microseconds.
+fn row(kind: &str, name: &str, thread: u32, [begin, end]: [f64; 2], arguments: Value) -> Value {
+    json!({
+        "ph": "X", "cat": kind, "name": name, "pid": thread, "tid": thread, "ts": begin, "dur": end - begin,
+        "args": arguments,
+    })
+}
+
+/// A message as PyTorch 2.11 records it with gloo: a row of `c10d::send` or `c10d::recv_`, which names the peer, and a range that
+/// begins in it.
+fn message(name: &str, thread: u32, peer: u32, [begin, end]: [f64; 2]) -> [Value; 2] {
+    let inputs = json!({
+        "Concrete Inputs": ["", "", peer.to_string(), "0"], "Input type": ["TensorList", "", "Scalar", "Scalar"],
+        "Input Dims": [[[32, 256]], [], [], []],
+    });
+    let tensor = json!({"Concrete Inputs": [""], "Input type": ["float"], "Input Dims": [[32, 256]]});
+    let [call, range] = [format!("c10d::{name}"), format!("gloo:{}", name.trim_end_matches('_'))];
+    let call = row("cpu_op", &call, thread, [begin, begin + 50.0], inputs);
+    [call, row("user_annotation", &range, thread, [begin + 40.0, end], tensor)]
+}
+
+/// Three ranks in a pipeline: each computes and passes on; rank 1 sleeps 50 ms before it does.
+fn pipeline(rank: u32) -> Value {
+    let thread = 70 + rank;
+    let step = |step: u32| {
+        let at = f64::from(step) * 100_000.0;
+        let during = |begin: f64, end: f64| [at + begin, at + end];
+        let messages = match rank {
+            0 => vec![message("send", thread, 1, during(2_000.0, 2_500.0))],
+            1 => vec![
+                message("recv_", thread, 0, during(0.0, 2_500.0)),
+                message("send", thread, 2, during(54_500.0, 55_000.0)),
+            ],
+            _ => vec![message("recv_", thread, 1, during(0.0, 55_000.0))],
+        };
+        let work = [0.0, 52_500.0, 55_000.0][rank as usize];
+        let name = format!("ProfilerStep#{step}");
+        let whole = row("user_annotation", &name, thread, during(0.0, 90_000.0), json!({}));
+        let work = row("cpu_op", "aten::mm", thread, during(work, work + 2_000.0), json!({}));
+        messages.into_iter().flatten().chain([whole, work])
+    };
+    let information = json!({"backend": "gloo", "rank": rank, "world_size": 3});
+    json!({"distributedInfo": information, "traceEvents": (0..6).flat_map(step).collect::<Vec<_>>()})
+}
+
+#[test]
+fn sends_and_receives_of_gloo_are_matched_by_the_peers_that_their_calls_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..3 {
+        fs::write(folder.path().join(format!("rank{rank}.json")), pipeline(rank).to_string()).unwrap();
+    }
+    let analysis = analysis(folder.path());
+    assert_eq!((analysis.exchanges.whole().count(), analysis.exchanges.all.len()), (12, 12));
+    // 32 x 256 floats of four bytes.
+    assert!(analysis.exchanges.all.iter().all(|exchange| exchange.bytes == Some(32 * 256 * 4)));
+    // Rank 2 waits from the begin of the step until rank 1 sends, rank 1 until rank 0 does.
+    let waits = |rank, other| analysis.waiting.summary(rank, other).unwrap().mean;
+    assert!((waits(2, 1) - 54.5).abs() < 1e-6 && (waits(1, 0) - 2.0).abs() < 1e-6, "{} {}", waits(2, 1), waits(1, 0));
+    let first = analysis.first_straggler().unwrap();
+    assert_eq!((first.rank, first.steadiness), (1, 1.0));
+    let replayed = replayed(&analysis);
+    assert_eq!((replayed.steps.len(), replayed.typical), (6, 90_000_000));
+    assert!(replayed.worst() < 2.0, "{}", replayed.worst());
 }

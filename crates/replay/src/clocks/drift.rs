@@ -4,7 +4,7 @@ use super::order::median;
 
 /// With fewer exchanges, and over a shorter time in nanoseconds, no drift is looked for: crystals differ by some
 /// microseconds a second, which is what ends of exchanges differ by.
-const FEWEST: usize = 20;
+const FEWEST: usize = 10;
 const SHORTEST: f64 = 1e9;
 /// More points take time and give no more certainty than is needed.
 const MOST: usize = 400;
@@ -48,6 +48,6 @@ mod tests {
         assert!((rate - 20e-6).abs() < 1e-6 && low > 0.0 && high < 30e-6, "{rate} {low} {high}");
         let (_, [low, high]) = slope(&points(0.0)).unwrap_or_default();
         assert!(low < 0.0 && high > 0.0, "{low} {high}");
-        assert_eq!(slope(&points(20e-6)[..10]), None);
+        assert_eq!(slope(&points(20e-6)[..9]), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::estimate::Parts;
 use crate::ranks::Job;
-use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_base::units::Milliseconds;
 
 /// From this difference on, no clocks explain it: those of hosts differ by less than a thousandth.
 const FAR: f64 = 0.05;
@@ -11,28 +11,34 @@ const SHORTEST: f64 = 50e6;
 
 /// For each rank that does not seem to be of the first one's job, a sentence.
 pub(super) fn of(job: &Job, exchanges: &[Parts]) -> Vec<String> {
-    (1..job.ranks.len()).filter_map(|rank| sentence(job, rank, passed(exchanges, rank)?)).collect()
+    let strange = |rank: &usize| passed(exchanges, *rank).is_some_and(is_strange);
+    // Times that cannot be true show nothing of jobs.
+    let is_clear = |rank: &usize| [0, *rank].iter().all(|rank| !job.ranks[*rank].is_doubtful());
+    let strangers = (1..job.ranks.len()).filter(strange).filter(is_clear);
+    strangers.filter_map(|rank| Some(sentence(job, rank, passed(exchanges, rank)?))).collect()
 }
 
 /// The nanoseconds between the ends of the first and the last exchange that a rank has with the first rank, on both.
 fn passed(exchanges: &[Parts], rank: usize) -> Option<[f64; 2]> {
     let end = |parts: &Parts, wanted: usize| Some(parts.iter().find(|part| part.rank == wanted)?.end);
-    let both = exchanges.iter().filter_map(|parts| Some([end(parts, 0)?, end(parts, rank)?]));
+    let together = |parts: &&Parts| parts.iter().all(|part| part.operation.synchronises());
+    let both = exchanges.iter().filter(together).filter_map(|parts| Some([end(parts, 0)?, end(parts, rank)?]));
     let first = both.clone().min()?;
     let last = both.max()?;
     Some([0, 1].map(|place| last[place].saturating_sub(first[place]) as f64))
 }
 
-fn sentence(job: &Job, rank: usize, [first, own]: [f64; 2]) -> Option<String> {
+fn is_strange([first, own]: [f64; 2]) -> bool {
     let off = (own - first).abs();
-    (off > FAR * first.max(own).max(1.0) && off > SHORTEST).then(|| {
-        format!(
-            "the traces of ranks {} and {} look like those of different jobs: between the same exchanges {} pass on one and {} on the other, which differ by {}",
-            job.ranks[0].number,
-            job.ranks[rank].number,
-            Milliseconds(first / 1e6),
-            Milliseconds(own / 1e6),
-            Percent(100.0 * off / first.max(own))
-        )
-    })
+    off > FAR * first.max(own) && off > SHORTEST
+}
+
+fn sentence(job: &Job, rank: usize, [first, own]: [f64; 2]) -> String {
+    format!(
+        "the traces of ranks {} and {} look like those of different jobs: between the same exchanges {} pass on one and {} on the other",
+        job.ranks[0].number,
+        job.ranks[rank].number,
+        Milliseconds(first / 1e6),
+        Milliseconds(own / 1e6)
+    )
 }

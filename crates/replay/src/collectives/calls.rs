@@ -75,7 +75,10 @@ pub(super) fn of(rank: &Rank) -> Vec<Call> {
             let (first, messages) = issuing.batched(trace, event);
             (issued, batch) = (issued.or(first), messages);
         }
-        let time = (event.start, event.end());
+        // The range of a send or a receive is made when the message is already on its way (SendWork in ProcessGroupGloo.cpp).
+        let made_by =
+            issued.filter(|_| !is_kernel && operation.is_between_two()).map(|call| trace.events[call as usize].start);
+        let time = (made_by.map_or(event.start, |start| start.min(event.start)), event.end());
         let begun = issued.map_or(event.start, |issued| trace.events[issued as usize].start);
         // There are no more events than 32 bits can number: each takes 40 bytes.
         Call { event: *index as u32, issued, step: step_at(rank, begun), time, operation, arguments, batch }

@@ -1,7 +1,7 @@
 //! Which calls of the ranks are parts of the same exchange.
 
 use super::{Call, Exchange, Message, Operation, Part, batches};
-use crate::ranks::{Job, Step, WHOLE};
+use crate::ranks::{Job, Rank, Step};
 use perf4sight_traces::Collective;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -58,14 +58,15 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
     exchanges
 }
 
-/// Whether the first of the alike calls of each rank belong together, and so on. All ranks call the same exchanges in a step;
-/// if one has fewer calls of them, its trace lacks some, and which ones is not known. Without steps, recordings may end
-/// at different times.
+/// Whether the first of the alike calls of each rank belong together, and so on. If ranks have different numbers of them and
+/// events are missing in a trace, which ones those are is not known.
 fn is_order_known(job: &Job, key: &Key, counts: &[usize]) -> bool {
-    let Key::Order(alike) = key else { return true };
-    let is_marked = alike.step.as_ref().is_some_and(|(name, _)| name != WHOLE);
-    let is_cut_off = || job.ranks.iter().any(|rank| rank.trace.damage.truncated.is_some());
-    counts.iter().all(|count| *count == counts[0]) || !(is_marked || is_cut_off())
+    let lacks_events = |rank: &Rank| {
+        let damage = &rank.trace.damage;
+        damage.truncated.is_some() || !damage.events.is_empty()
+    };
+    let is_alike = || counts.iter().all(|count| *count == counts[0]);
+    !matches!(key, Key::Order(_)) || is_alike() || !job.ranks.iter().any(lacks_events)
 }
 
 /// The names of a rank's steps, each with how often it occurred before.

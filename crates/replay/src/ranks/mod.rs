@@ -4,7 +4,6 @@ mod doubts;
 mod steps;
 
 pub use steps::Step;
-pub(crate) use steps::WHOLE;
 
 use crate::inputs;
 use perf4sight_base::error::{Error, Result};
@@ -130,21 +129,20 @@ impl Job {
 
     fn missing_steps(&self) -> Option<String> {
         let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
-        let fewer = |rank: &&Rank| rank.steps.len() > self.steps.len();
-        let others: BTreeSet<u32> = self.ranks.iter().filter(fewer).map(|rank| rank.number).collect();
         let common = self.steps.len() + self.left_out;
+        let more = |rank: &&Rank| rank.steps.len() > common;
+        let others: BTreeSet<u32> = self.ranks.iter().filter(more).map(|rank| rank.number).collect();
         (most > common).then(|| {
             format!("only {common} of up to {most} steps are on all ranks: {} recorded more", rank_list(&others))
         })
     }
-}
 
-impl Job {
     fn incomplete_steps(&self) -> Option<String> {
         let all = self.steps.len() + self.left_out;
+        let are = if self.left_out == 1 { "is" } else { "are" };
         (self.left_out > 0).then(|| {
             format!(
-                "{} of {all} steps are left out: exchanges in them are not in the traces of all ranks",
+                "{} of {all} steps {are} left out: exchanges in them are not in the traces of all ranks",
                 self.left_out
             )
         })
@@ -152,6 +150,11 @@ impl Job {
 }
 
 impl Rank {
+    /// Whether times in its trace cannot be true.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        !doubts::of(self).is_empty()
+    }
+
     fn of(ranked: Ranked) -> Self {
         let trace = ranked.trace;
         let (steps, marking) = steps::of(&trace);

@@ -59,7 +59,7 @@ fn whole(trace: &Trace) -> Option<Step> {
 }
 
 /// The step of a trace without marks.
-pub(crate) const WHOLE: &str = "whole trace";
+const WHOLE: &str = "whole trace";
 
 /// Steps in words, by their names.
 pub(super) fn range(steps: &[Step]) -> String {

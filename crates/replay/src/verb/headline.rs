@@ -45,7 +45,7 @@ fn who_waits(analysis: &Analysis) -> String {
     };
     let whole = analysis.step().map_or(0.0, |step| step.mean);
     match first.share >= WORTH && certain(analysis, first) {
-        true => format!("{}{}", blame(analysis, first, whole), reason(first)),
+        true => format!("{}{}{}", blame(analysis, first, whole), reason(first), despite_clocks(analysis, first)),
         false if clocks_hide(analysis, first) => format!(
             "the others seem to wait for rank {}, {} of a step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
             analysis.job.ranks[first.rank].number,
@@ -69,8 +69,29 @@ const STEADY: f64 = 0.5;
 
 /// Whether waiting for the first straggler is longer than chance and uncertain clocks explain.
 fn certain(analysis: &Analysis, first: &Straggler) -> bool {
+    first.steadiness >= STEADY && (clocks_show(analysis, first) || durations_show(first))
+}
+
+fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {
     let above_zero = first.caused.interval.is_none_or(|[low, _]| low > 0.0);
-    above_zero && first.steadiness >= STEADY && first.caused.mean > analysis.waiting.uncertainty
+    above_zero && first.caused.mean > analysis.waiting.uncertainty
+}
+
+/// Whether one thing takes so much longer on the first straggler than on the others that they have to wait for it, whatever
+/// the clocks show: a duration is by one clock.
+fn durations_show(first: &Straggler) -> bool {
+    let longest = first.excess.iter().find(|one| one.activity != Activity::LaterStart);
+    longest.is_some_and(|one| one.longer() >= HIDING * first.caused.mean)
+}
+
+fn despite_clocks(analysis: &Analysis, first: &Straggler) -> String {
+    if clocks_show(analysis, first) {
+        return String::new();
+    }
+    let uncertain = Milliseconds(analysis.waiting.uncertainty);
+    format!(
+        "; the clocks of the ranks are known to {uncertain} only, but how long it takes longer does not rest on them"
+    )
 }
 
 /// Whether waiting for the first straggler is long and steady, and only clocks are too uncertain to be sure of it.
@@ -79,7 +100,7 @@ fn clocks_hide(analysis: &Analysis, first: &Straggler) -> bool {
     first.share >= WORTH && first.steadiness >= STEADY && is_uncertain
 }
 
-/// Clocks that are uncertain by this share of the waiting may explain it.
+/// Clocks that are uncertain by this share of the waiting may explain it, as may what takes longer by this share of it.
 const HIDING: f64 = 0.5;
 
 fn steadiness(first: &Straggler) -> String {
@@ -106,7 +127,9 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
 /// What the straggler does longer.
 fn reason(first: &Straggler) -> String {
     let explains = |longer: f64| longer >= EXPLAINS * first.caused.mean;
-    let longest = first.excess.iter().filter(|one| explains(one.longer())).take(NAMED);
+    // What takes longer in one step makes the rank begin the next one later.
+    let is_cause = |one: &&Excess| one.activity != Activity::LaterStart || !durations_show(first);
+    let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);
     let parts: Vec<String> = longest.map(excess).collect();
     match parts.is_empty() {
         true => "; nothing that it does takes much longer than on the others".to_owned(),

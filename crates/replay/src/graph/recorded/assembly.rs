@@ -2,7 +2,7 @@
 
 use super::rows::{PartRows, RankStep};
 use super::waits;
-use crate::collectives::{Exchange, Exchanges};
+use crate::collectives::{Exchange, Exchanges, Operation};
 use crate::graph::step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart, share_of_ranks};
 use crate::graph::{Builder, Calls, EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
 use crate::ranks::{Job, Rank};
@@ -141,8 +141,13 @@ impl Assembling<'_> {
             let call = self.builder.call(exchange.operation.label(), None);
             let resource = groups[group].1.link;
             let node = self.builder.node(Node { duration: 0, call, resource, kind: Kind::Transfer, priority: 0 });
+            let launches: Vec<(usize, usize)> = parts.iter().map(|(rank, part)| (*rank, part.launch)).collect();
             let parts = parts.into_iter().map(|(rank, part)| {
                 let wait = part.wait.or_else(|| waits[rank].get(&nth).copied());
+                // Who sends a short message goes on before it is received.
+                let must =
+                    |wait: &usize| exchange.operation != Operation::SendReceive || self.waits(rank, *wait, &launches);
+                let wait = wait.filter(must);
                 self.part(node, rank, part, wait)
             });
             let parts = parts.collect();
@@ -152,18 +157,41 @@ impl Assembling<'_> {
         (groups.into_iter().map(|(_, group)| group).collect(), transfers)
     }
 
-    /// The index of an exchange's group, which is added if it is new.
+    /// Whether a row of a rank ends after the launches of a transfer on all ranks, in all steps.
+    fn waits(&self, rank: usize, row: usize, launches: &[(usize, usize)]) -> bool {
+        let ends_after = |ranks: &[RankStep]| {
+            launches.iter().all(|(other, launch)| ranks[*other].rows[*launch].end <= ranks[rank].rows[row].end)
+        };
+        self.steps.iter().all(|(_, ranks)| ends_after(ranks))
+    }
+
+    /// The index of an exchange's group, which is added if it is new. Two ranks have a link of their own in either direction.
     fn group(&mut self, exchanges: &Exchanges, exchange: &Exchange, groups: &mut Vec<(String, Group)>) -> usize {
-        let key = format!("{} {}", exchange.group, exchange.ranks);
+        let pair = self.pair(exchanges, exchange);
+        let key = format!("{} {} {pair:?}", exchange.group, exchange.ranks);
         if let Some(known) = groups.iter().position(|(other, _)| *other == key) {
             return known;
         }
         let size = exchanges.call(exchange.parts[0]).arguments.group_size;
         let size = if size > 0 { size } else { self.job.world_size.unwrap_or(exchange.parts.len() as u32) };
-        let name = exchange.group.clone();
+        let (size, name) = match pair {
+            Some([source, destination]) => {
+                (2, format!("{} {source} to {destination}", exchange.group).trim().to_owned())
+            }
+            None => (size, exchange.group.clone()),
+        };
         let link = self.builder.resource(Resource { rank: None, kind: ResourceKind::Link, name: name.clone() });
         groups.push((key, Group { name, size, link }));
         groups.len() - 1
+    }
+
+    /// The numbers of the ranks between which a message is sent.
+    fn pair(&self, exchanges: &Exchanges, exchange: &Exchange) -> Option<[u32; 2]> {
+        let end = |operation| {
+            let part = exchange.parts.iter().find(|part| exchanges.call(**part).operation == operation)?;
+            Some(self.job.ranks[part.rank].number)
+        };
+        Some([end(Operation::Send)?, end(Operation::Receive)?])
     }
 
     fn part(&mut self, transfer: NodeId, rank: usize, part: PartRows, wait: Option<usize>) -> TransferPart {
