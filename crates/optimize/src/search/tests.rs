@@ -193,7 +193,7 @@ fn a_search_is_gone_on_with_if_it_is_the_same_and_whole() {
 /// takes.
 #[test]
 fn a_long_chain_becomes_one_group() {
-    let count = 1_000;
+    let count: u32 = 1_000;
     let mut graph = UnitGraph { data_known: true, ..UnitGraph::default() };
     graph.units = (0..count).map(|_| unit("aten::relu", 0, 1_000)).collect();
     [graph.inputs, graph.outputs] = [vec![Vec::new(); count as usize], vec![Vec::new(); count as usize]];
