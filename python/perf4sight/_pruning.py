@@ -1,6 +1,7 @@
 """A module with fewer channels: which go the program says, and what is left is held against the network that it writes."""
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import re
@@ -48,8 +49,10 @@ def prune(
     # Code that divides a tensor by `chunk` or `split` has parts of equal length.
     words = ["--equal-parts", "--level=%s" % (100 * level), "--mode=%s" % mode, "--seed=%d" % seed]
 
+    kept = [*_attentions(module, network), *keep]
+
     def pruned(more: Sequence[str]) -> Any:
-        return _pruned(module, given, network, [*words, *("--keep=%s" % pattern for pattern in [*_attentions(module), *keep, *more])])
+        return _pruned(module, given, network, [*words, *("--keep=%s" % pattern for pattern in [*kept, *more])])
 
     try:
         return pruned(())
@@ -100,11 +103,14 @@ def _cut(slices: Slices, layer: Mapping[str, Any]) -> None:
         raise NetworkError("%s cannot be made smaller: %s: %s" % (name, type(problem).__name__, problem), name) from problem
 
 
-def _attentions(module: Any) -> List[str]:
-    """Patterns of the layers of PyTorch's own attention."""
+def _attentions(module: Any, network: _network.Network) -> List[str]:
+    """Patterns of the layers of PyTorch's own attention: by name, or by place where their weights are parts of one, as in `/decoder/attn/MatMul`."""
     import torch
 
-    return [name + ".*" for name, part in module.named_modules() if isinstance(part, torch.nn.MultiheadAttention)]
+    attentions = [name for name, part in module.named_modules() if isinstance(part, torch.nn.MultiheadAttention)]
+    patterns = [pattern for name in attentions for pattern in (name + ".*", "*/%s/*" % name.replace(".", "?"))]
+    layers = [layer["layer"] for layer in network.ask("inspect")["layers"]] if patterns else []
+    return [pattern for pattern in patterns if any(fnmatch.fnmatchcase(layer, pattern) for layer in layers)]
 
 
 def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:

@@ -62,8 +62,12 @@ impl Foreground<'_> {
         let program = self.words.first().ok_or_else(|| Error::usage("the command is empty"))?;
         let started = Guarded::start(&mut self.command(program), true);
         let mut guarded = started.map_err(|cause| {
-            Error::io(program, "start this command", &cause)
-                .help("name a program on the path, or a file with its folder")
+            Error::io(program, "start this command", &cause).help(match cause.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "let it be executable (chmod +x), or name what runs it: python3 train.py"
+                }
+                _ => "name a program on the path, or a file with its folder",
+            })
         })?;
         let begun = Instant::now();
         let lost = |cause| Error::io(program, "wait for this command", &cause);

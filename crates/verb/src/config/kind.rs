@@ -84,7 +84,12 @@ impl Kind {
         match (self, wrong) {
             (Kind::Path, Value::Text(path)) if path.starts_with('~') => Some("write the folder in full".to_string()),
             (Kind::Flag, Value::Text(word)) => suggest(word, &["True", "False"]),
-            (Kind::Word(words), Value::Text(word)) => suggest(word, &words()),
+            (Kind::Word(words), Value::Text(word)) => suggest(word, &words()).or_else(|| abbreviated(word, &words())),
+            // Percentages are whole numbers up to 99 or 100.
+            (&Kind::Integer(low, high @ (99 | 100)), &Value::Number(share)) if (0.01..1.0).contains(&share) => {
+                let percent = (100.0 * share).round() as i64;
+                (low..=high).contains(&percent).then(|| format!("did you mean {percent}?"))
+            }
             (of, Value::List(items)) => {
                 items.first().filter(|item| of.admits(item)).map(|item| format!("write one value such as {item}"))
             }
@@ -126,6 +131,33 @@ fn unitless(word: &str) -> String {
     format!("{word} has no unit; write {word}GiB or {word}MiB (of 1024), {word}GB or {word}MB (of 1000)")
 }
 
+/// The listed words whose last part abbreviates a word: bf16 is bfloat16.
+fn abbreviated(word: &str, known: &[&str]) -> Option<String> {
+    let abbreviates = |short: &str| {
+        let mut letters = word.chars();
+        short.len() > 2 && short.chars().all(|wanted| letters.any(|letter| letter.eq_ignore_ascii_case(&wanted)))
+    };
+    let meant = known.iter().copied().filter(|name| name.rsplit('_').next().is_some_and(abbreviates));
+    let meant: Vec<&str> = meant.collect();
+    (!meant.is_empty()).then(|| format!("did you mean {}?", meant.join(" or ")))
+}
+
 fn suggest(word: &str, known: &[&str]) -> Option<String> {
     nearest(word, known.iter().copied()).map(|name| format!("did you mean {name}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_meant_is_suggested() {
+        let precisions = Kind::Word(|| vec!["fp32", "amp_bf16", "amp_fp16", "bf16"]);
+        let remedy = |kind: Kind, wrong: Value| kind.remedy(&wrong).unwrap_or_default();
+        assert_eq!(remedy(precisions, Value::from("bfloat16")), "did you mean amp_bf16 or bf16?");
+        assert_eq!(remedy(precisions, Value::from("double")), "");
+        // Levels are percentages.
+        assert_eq!(remedy(Kind::Integer(0, 99), Value::Number(0.5)), "did you mean 50?");
+        assert_eq!(remedy(Kind::Integer(0, i64::MAX), Value::Number(0.5)), "");
+    }
 }
