@@ -214,7 +214,8 @@ impl Blocked<'_> {
         self.reads_plain_image() && self.seen() <= 3
     }
 
-    /// Whether oneDNN has a weight gradient for such depthwise kernels: up to 3x3, and no taller than the image (measured with images of 1 to 8 rows).
+    /// Whether oneDNN has a weight gradient for such depthwise kernels: up to 3x3, and no taller than the image (`ONEDNN_VERBOSE=1`:
+    /// `gemm:jit` otherwise; images of 1 to 8 rows).
     pub fn has_depthwise_gradient(&self) -> bool {
         let dims = self.image().dims();
         self.kernel.height() <= dims[dims.len() - 2].min(3)
