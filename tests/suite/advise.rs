@@ -251,7 +251,7 @@ fn a_section_advises_as_the_verb_does() {
     let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set advise.{set}")).fails(3);
     wrong("fingerprint=somewhere").says("config.ini:3: [advise] target: fingerprint is there, too");
     wrong("target=all").says("advise.target=all: advice is of one device");
-    wrong("network=resnet19").says("did you mean \"resnet18\"?");
+    wrong("network=resnet81").says("did you mean \"resnet18\"?");
     wrong("bs=0").says("[advise] bs");
     wrong("accumulate=32").says("accumulate = 32 leaves passes without a sample");
     wrong("output=reply.csv").says("reply.csv has an unknown ending");

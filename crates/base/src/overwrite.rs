@@ -155,8 +155,8 @@ impl Mark {
     fn is_alike(&self, other: &Mark) -> bool {
         match (self, other) {
             (Mark::Fields(one), Mark::Fields(other)) => 2 * one.intersection(other).count() > one.union(other).count(),
-            (Mark::None, _) => false,
-            (one, other) => one == other,
+            (Mark::None, Mark::Page | Mark::Format | Mark::Fields(_) | Mark::Table(_) | Mark::None) => false,
+            (Mark::Page | Mark::Format | Mark::Fields(_) | Mark::Table(_), _) => self == other,
         }
     }
 }

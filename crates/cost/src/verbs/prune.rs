@@ -185,7 +185,7 @@ impl Prune {
         Err(match (limit, self.keep.is_empty()) {
             (Limit::NothingToPrune, true) => error.expected("channels between layers that nothing listed here needs"),
             (Limit::NothingToPrune, false) => error.help("keep fewer layers"),
-            (_, none_kept) => error
+            (Limit::TooMany | Limit::Together | Limit::Minimums { .. }, none_kept) => error
                 .expected(format!("a level within {} percentage points of what can go", Goal::TOLERANCE))
                 .help(if none_kept { "ask for another level" } else { "ask for another level, or keep fewer layers" }),
         })

@@ -344,9 +344,9 @@ impl<'a> Fused<'a> {
             || self.graph.outputs[unit as usize].iter().any(|to| !inside(to));
         let written = if is_kept { 0.0 } else { operation.writes };
         // Products read and write while they compute.
-        let share = match operation.class {
-            Class::Product => 0.0,
-            _ => (written + f64::from(reads).min(operation.reads)) / tensors,
+        let share = match operation.class == Class::Product {
+            true => 0.0,
+            false => (written + f64::from(reads).min(operation.reads)) / tensors,
         };
         (own.duration - own.fixed) as f64 * share
     }

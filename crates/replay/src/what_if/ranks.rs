@@ -169,13 +169,13 @@ impl Ranks {
 
     /// The cost of a transfer on the links that the change has.
     fn on_links(&self, cost: Option<Cost>, transfer: &Transfer) -> Result<Option<Cost>> {
-        match (cost, self.within_node) {
-            (None, WithinNode::PerByte(_)) => Err(Error::input(format!(
+        match cost {
+            None if matches!(self.within_node, WithinNode::PerByte(_)) => Err(Error::input(format!(
                 "how fast the recorded links are is not known, for the traces do not say how many bytes {} is of",
                 transfer.operation
             ))
             .expected("a number of nodes without the rate of their links")),
-            (cost, _) => Ok(cost.map(|cost| self.on_own_links(cost))),
+            cost => Ok(cost.map(|cost| self.on_own_links(cost))),
         }
     }
 

@@ -42,7 +42,9 @@ const LEVELS: usize = 12;
 const NARROW: f64 = 2.0;
 
 /// Spans that a page's script gets: more would make pages of megabytes, and drawing slow.
-const MOST: usize = 50_000;
+const MOST: usize = 30_000;
+/// Digits of the whole time that a page's script gets: a millionth of it is the closest that it zooms to.
+const DIGITS: i32 = 7;
 
 type Placed<'a> = (usize, &'a Span);
 
@@ -87,7 +89,7 @@ impl Draw for Timeline {
 }
 
 impl Timeline {
-    /// What timeline.js reads. Each span: track, level, series, start, end, index of its name. Of too many the longest.
+    /// What timeline.js reads. Each span: track, level, series, start, length, index of its name. Of too many the longest.
     fn to_json(&self) -> serde_json::Value {
         let tracks: Vec<_> = (0..self.tracks.len()).map(|track| self.levels(track, &mut 0)).collect();
         let mut all: Vec<(usize, usize, Placed)> = Vec::new();
@@ -102,12 +104,16 @@ impl Timeline {
             all.sort_by(|a, b| length(b).total_cmp(&length(a)));
             all.truncate(MOST);
         }
+        let time = Extent::within(&self.time, self.spans().flat_map(|(_, span)| [span.start, span.end]));
+        let step = 10_f64.powi(((time.high - time.low).log10().ceil() as i32).saturating_sub(DIGITS));
+        // By a whole number where that can be: 0.1 has no exact binary form, and many digits.
+        let short = |at: f64| if step < 1.0 { (at / step).round() / (1.0 / step).round() } else { at };
         let names: BTreeSet<&str> = all.iter().map(|(_, _, (_, span))| span.name.as_str()).collect();
         let places: BTreeMap<&str, usize> = names.iter().zip(0..).map(|(name, place)| (*name, place)).collect();
         let row = |(track, level, (series, span)): &(usize, usize, Placed<'_>)| {
-            json!([track, level, series, span.start, span.end, places[span.name.as_str()]])
+            let [start, length] = [span.start, span.end - span.start].map(short);
+            json!([track, level, series, start, length, places[span.name.as_str()]])
         };
-        let time = Extent::within(&self.time, self.spans().flat_map(|(_, span)| [span.start, span.end]));
         let named = self.tracks.iter().zip(&tracks);
         let named = named.map(|(name, levels)| json!({ "name": name, "levels": levels.len() }));
         let coloured = self.series.iter().enumerate();
