@@ -9,7 +9,7 @@ perf4sight_base::words! {
         Unreadable = "not the JSON of an event",
         Timeless = "without a time",
         NegativeDuration = "with a negative duration",
-        /// Most events of its trace are after the zero of the clock.
+        /// All others of its trace are after the zero of the clock, and near to each other.
         BeforeZero = "at a negative time",
         /// It has no end: the profiler was stopped before it ended.
         Endless = "without an end",

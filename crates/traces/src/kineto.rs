@@ -232,12 +232,17 @@ impl Reader {
     }
 }
 
-/// Leaves out events before the zero of a clock by which most events are after it.
+/// Leaves out events at negative times that lie further before the others than these take: a clock whose zero is within the
+/// recording has some before it, but no gap.
 fn leave_out_before_zero(trace: &mut Trace) {
-    let before = trace.events.iter().filter(|event| event.start < 0).count();
-    if before > 0 && 2 * before < trace.events.len() {
-        trace.events.retain(|event| event.start >= 0);
-        (0..before).for_each(|_| trace.damage.note(Kind::BeforeZero, None));
+    let behind = trace.events.iter().filter(|event| event.start >= 0);
+    let (first, last) =
+        behind.fold((i64::MAX, 0), |(first, last), event| (first.min(event.start), last.max(event.end())));
+    let is_far = |event: &Event| event.start < 0 && event.end() < first.saturating_sub(last.saturating_sub(first));
+    let far = trace.events.iter().filter(|event| is_far(event)).count();
+    if far > 0 && 2 * far < trace.events.len() {
+        trace.events.retain(|event| !is_far(event));
+        (0..far).for_each(|_| trace.damage.note(Kind::BeforeZero, None));
     }
 }
 
