@@ -512,7 +512,7 @@ fn one_line_says_what_dominates_and_what_the_published_speedup_is() {
 /// largest part is neither of the half that is the larger.
 #[test]
 fn what_dominates_is_the_largest_of_all_parts() {
-    let event = |category: &str, thread: u32, name: &str, start: i64, duration: i64| json!({ "ph": "X", "cat": category, "name": name, "pid": 9, "tid": thread, "ts": start, "dur": duration });
+    let event = event_of_thread;
     let step = |collective: i64| {
         json!({ "traceEvents": [
             event("user_annotation", 9, "ProfilerStep#0", 0, 100),
@@ -554,10 +554,15 @@ fn the_operation_and_the_place_come_first() {
         .prints("what dominates: data loading (70.0 %), in train.py:17 <listcomp> (66.0 %): Python, with 70.0 % of an iteration's 0.100 ms");
 }
 
+/// An event, in microseconds.
+fn event_of_thread(category: &str, thread: u32, name: &str, start: i64, duration: i64) -> Value {
+    json!({ "ph": "X", "cat": category, "name": name, "pid": 9, "tid": thread, "ts": start, "dur": duration })
+}
+
 /// By hand: a kernel that is recorded to take 10 s on a stream whose next one begins 20 us later.
 #[test]
 fn a_kernel_that_outlasts_the_next_on_its_stream_does_not_dominate() {
-    let event = |category: &str, thread: u32, name: &str, start: i64, duration: i64| json!({ "ph": "X", "cat": category, "name": name, "pid": 9, "tid": thread, "ts": start, "dur": duration });
+    let event = event_of_thread;
     let events = json!({ "traceEvents": [
         event("user_annotation", 9, "ProfilerStep#0", 0, 1000),
         event("python_function", 9, "train.py(1): step", 0, 1000),
@@ -576,7 +581,7 @@ fn a_kernel_that_outlasts_the_next_on_its_stream_does_not_dominate() {
 /// By hand: of 1 ms an MTIA copies 700 us and computes 100 us; Kineto writes both with one category.
 #[test]
 fn copies_of_an_mtia_are_no_kernels() {
-    let event = |category: &str, thread: u32, name: &str, start: i64, duration: i64| json!({ "ph": "X", "cat": category, "name": name, "pid": 9, "tid": thread, "ts": start, "dur": duration });
+    let event = event_of_thread;
     let events = json!({ "traceEvents": [
         event("user_annotation", 9, "ProfilerStep#0", 0, 1000),
         event("python_function", 9, "train.py(1): step", 0, 1000),

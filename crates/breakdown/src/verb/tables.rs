@@ -67,7 +67,7 @@ impl<'a> Whose<'a> {
         }
     }
 
-    /// Who else had the processors: of all ranks, what most of them shows.
+    /// Who else had the processors: of several ranks, those of the one that a limit stopped longest.
     pub fn rivals(self) -> Rivals {
         match self {
             Whose::All(all) => {

@@ -62,12 +62,10 @@ def groups():
 def throttled_in(folder):
     try:
         with open(os.path.join(folder, "cpu.stat")) as file:
-            counts = dict(line.split() for line in file)
+            counts = dict((name, int(count)) for name, count in (line.split() for line in file))
     except (OSError, ValueError):
         return None
-    if "throttled_usec" in counts:
-        return 1000 * int(counts["throttled_usec"])
-    return int(counts["throttled_time"]) if "throttled_time" in counts else None
+    return 1000 * counts["throttled_usec"] if "throttled_usec" in counts else counts.get("throttled_time")
 
 
 def nanoseconds(seconds):
