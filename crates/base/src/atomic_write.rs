@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::input_file;
 use nix::unistd::geteuid;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -24,7 +24,15 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     if file.file_name().is_none() {
         return Err(Error::usage("names no file").file(file));
     }
-    write(file, contents.as_ref()).map_err(|cause| {
+    save_stream(file, |target| target.write_all(contents.as_ref()))
+}
+
+/// The same with contents that need not fit into memory: `write` writes them.
+///
+/// # Errors
+/// As [`save`], and those of `write`.
+pub fn save_stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    stream(file, write).map_err(|cause| {
         let help = "make room or permit writing, or choose another folder";
         Error::io(named(file), "write the file", &cause).help(help)
     })
@@ -56,16 +64,21 @@ pub fn named(file: &Path) -> PathBuf {
     }
 }
 
-fn write(file: &Path, contents: &[u8]) -> io::Result<()> {
+fn stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let is_other = |there: Metadata| !there.is_file() && !there.is_dir();
     if input_file::is_inherited(file) || fs::metadata(file).is_ok_and(is_other) {
-        return OpenOptions::new().write(true).open(file)?.write_all(contents);
+        let mut target = BufWriter::new(OpenOptions::new().write(true).open(file)?);
+        write(&mut target)?;
+        return target.flush();
     }
     let file = followed(file)?;
     let folder = folder_of(&file);
     fs::create_dir_all(folder)?;
     let mut unfinished = unfinished(folder)?;
-    unfinished.write_all(contents)?;
+    let mut target = BufWriter::new(&mut unfinished);
+    write(&mut target)?;
+    target.flush()?;
+    drop(target);
     // Opening it for writing fails where its owner forbids that.
     match OpenOptions::new().write(true).open(&file) {
         Ok(old) => keep_owner_and_mode(unfinished.as_file(), &old.metadata()?)?,

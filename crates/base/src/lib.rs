@@ -13,4 +13,5 @@ pub mod stats;
 pub mod summary;
 pub mod temporary_folder;
 pub mod units;
+pub mod unzipped;
 pub mod words;

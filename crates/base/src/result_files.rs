@@ -4,9 +4,10 @@ use crate::error::{Error, Result};
 use crate::output_folder::lock_folder;
 use crate::temporary_folder::TemporaryFolder;
 use crate::{atomic_write, overwrite};
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,12 +22,26 @@ pub struct Results {
     pub mark: &'static str,
     /// The prefix of folders with files that have not been moved to their places.
     pub unfinished: &'static str,
-    /// Whether a file with the name of the mark was written by this verb.
-    pub is_ours: fn(&Path) -> bool,
+    /// The latest format of that file, a JSON object with the number under `format`.
+    pub format: u32,
+    /// Fields of that object with lists.
+    pub lists: [&'static str; 2],
     /// The problem if an input is in the place of a file.
     pub replaces_input: &'static str,
     /// The names of all files that a run may write, with that of the mark.
     pub names: Vec<String>,
+}
+
+impl Results {
+    /// Whether a file with the name of the mark was written by this verb.
+    fn wrote(&self, file: &Path) -> bool {
+        let read = fs::File::open(file).ok().and_then(|file| serde_json::from_reader(BufReader::new(file)).ok());
+        read.is_some_and(|object: Map<String, Value>| {
+            let format = object.get("format").and_then(Value::as_u64).unwrap_or(0);
+            (1..=u64::from(self.format)).contains(&format)
+                && self.lists.iter().all(|list| object.get(*list).is_some_and(Value::is_array))
+        })
+    }
 }
 
 /// Files to write into a folder.
@@ -42,14 +57,19 @@ impl ResultFiles {
     /// # Errors
     /// A folder in which a file would be replaced that is an input, or that is not from earlier results.
     pub fn new<'a>(out: &Path, results: Results, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
-        let files = results.names.iter().map(|name| out.join(name));
-        let replaced: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
+        let files: Vec<PathBuf> = results.names.iter().map(|name| out.join(name)).collect();
+        let replaced: Vec<&PathBuf> = files.iter().filter(|file| file.exists()).collect();
         let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
         let is_replaced = |input: &&Path| replaced.iter().any(|file| overwrite::is_same(file, input));
         if let Some(input) = inputs.find(is_replaced) {
             return refused(results.replaces_input, input);
         }
-        let ours = !replaced.is_empty() && (results.is_ours)(&out.join(results.mark));
+        // They are moved to their places, where they would not be written to what a link or a device stands for.
+        let is_other = |file: &&PathBuf| fs::symlink_metadata(file).is_ok_and(|about| !about.is_file());
+        if let Some(other) = files.iter().find(is_other) {
+            return refused("a link, a folder or a device is in the place of a result", other);
+        }
+        let ours = !replaced.is_empty() && results.wrote(&out.join(results.mark));
         // No verb with such a folder replaces files of others.
         overwrite::check_folder(out, &results.names, ours, false)
             .map_err(|error| error.help("choose another folder (out)"))?;

@@ -11,13 +11,10 @@ use perf4sight_base::stats::{mean, median};
 use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_record::WarmUp;
 use perf4sight_traces::intervals::{Interval, clipped};
-use perf4sight_traces::{Event, Ranked, Trace};
+use perf4sight_traces::{Ranked, Trace};
 
 /// Names of doubted kernels and copies in a warning.
 const DOUBTED: usize = 4;
-/// A day in nanoseconds. A profiler keeps all events in memory and writes gigabytes for minutes, so no recording takes
-/// that long.
-const DAY: i64 = 86_400_000_000_000;
 /// The events of the main thread cover at least this share of the iterations in a useful trace.
 const COVERED: f64 = 0.01;
 /// Iterations longer than this many times the median are reported if the mean differs from the median by more than
@@ -42,7 +39,6 @@ impl Evidence<'_> {
     /// All warnings, the ones that change the figures most first.
     pub fn warnings(&self, warm_up: &WarmUp) -> Vec<String> {
         let mut warnings = self.trace.damage.warnings();
-        warnings.extend(extreme(self.trace));
         warnings.extend(self.marked());
         warnings.extend(self.bare());
         warnings.extend(self.longer(warm_up));
@@ -212,19 +208,6 @@ impl Evidence<'_> {
             )
         })
     }
-}
-
-/// Warns about events that last longer than any recording, or that are further from the others than a recording lasts.
-fn extreme(trace: &Trace) -> Option<String> {
-    let middle = trace.events.get(trace.events.len() / 2)?.start;
-    let strange = |event: &&Event| event.duration > DAY || event.start.saturating_sub(middle).saturating_abs() > DAY;
-    let first = trace.events.iter().find(strange)?;
-    let count = trace.events.iter().filter(strange).count();
-    let name: String = trace.name(first).chars().take(100).collect();
-    Some(format!(
-        "longer than a day, or more than a day from the others, as no recording is: {count} of {}, the first {name:?}; figures that include such events are not reliable",
-        counted(trace.events.len() as u64, "event")
-    ))
 }
 
 /// Warns if two ranks do not overlap in time, by the clocks of their traces.

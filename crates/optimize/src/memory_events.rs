@@ -3,9 +3,10 @@
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Bytes;
+use perf4sight_base::unzipped::unzipped;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::path::Path;
 
 /// The memory of a device.
@@ -46,10 +47,7 @@ struct Arguments {
 pub fn read(file: &Path) -> Result<Option<Memory>> {
     let doing = "read the memory events of this trace";
     let source = BufReader::new(input_file::open(file, doing)?);
-    let source: Box<dyn Read> = match file.extension().is_some_and(|extension| extension == "gz") {
-        true => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
-        false => Box::new(source),
-    };
+    let source = unzipped(source).map_err(|cause| Error::io(file, doing, &cause))?;
     let File { events } = serde_json::from_reader(BufReader::new(source))
         .map_err(|cause| Error::input(format!("is no trace with memory events: {cause}")).file(file))?;
     let mut devices: BTreeMap<(i64, i64), Memory> = BTreeMap::new();

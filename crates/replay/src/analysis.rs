@@ -1,8 +1,8 @@
 //! Everything that is found in the traces of a job.
 
 use crate::clocks::Clocks;
-use crate::collectives::Exchanges;
-use crate::exposed::{Exposed, exposed};
+use crate::collectives::{Exchanges, Groups};
+use crate::exposed::{OfRank, exposed};
 use crate::plain_step::{self, PlainStep};
 use crate::ranks::Job;
 use crate::waiting::{Straggler, Waiting, activities, stragglers};
@@ -24,7 +24,7 @@ pub struct Analysis {
     /// The ranks, the one that the others wait for longest first.
     pub stragglers: Vec<Straggler>,
     /// Exposed and hidden communication.
-    pub exposed: Vec<Exposed>,
+    pub exposed: Vec<OfRank>,
     /// The step without the profiler, if it was timed next to the traces; or why what is stored there is of no use.
     pub plain: Result<Option<PlainStep>, String>,
 }
@@ -39,7 +39,8 @@ impl Analysis {
             exchanges = Exchanges::of(&job);
         }
         let clocks = Clocks::of(&job, &exchanges);
-        let waiting = Waiting::of(&job, &exchanges, &clocks);
+        let is_known = clocks.strangers.is_empty() && exchanges.groups != Groups::Unknown;
+        let waiting = if is_known { Waiting::of(&job, &exchanges, &clocks) } else { Waiting::unknown(&job, &clocks) };
         let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
         let exposed = exposed(&job, &exchanges, &waiting);
         let plain = plain_step::recorded(&job);
@@ -48,8 +49,12 @@ impl Analysis {
 
     /// The rank that the others wait for longest; none if nothing tells, for no exchanges of several ranks match.
     pub fn first_straggler(&self) -> Option<&Straggler> {
-        let is_known = self.job.ranks.len() > 1 && !self.waiting.exchanges.is_empty();
-        self.stragglers.first().filter(|_| is_known)
+        self.stragglers.first().filter(|_| self.is_waiting_known())
+    }
+
+    /// Whether it is known who waits for whom.
+    pub fn is_waiting_known(&self) -> bool {
+        self.job.ranks.len() > 1 && !self.waiting.exchanges.is_empty()
     }
 
     /// Milliseconds of a rank's steps, over the steps that all ranks have.
@@ -76,9 +81,22 @@ impl Analysis {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.job.warnings();
         warnings.extend(self.unmatched());
+        warnings.extend(self.groups().map(str::to_owned));
         warnings.extend(self.clocks.warnings(&self.job));
         warnings.extend(self.plain.as_ref().err().map(|why| format!("the step without recording is not known: {why}")));
         warnings
+    }
+
+    fn groups(&self) -> Option<&'static str> {
+        match self.exchanges.groups {
+            Groups::Known => None,
+            Groups::Assumed => Some(
+                "there are several process groups, and the traces do not say which one an exchange is of, as those of gloo never do: each was taken for one of the largest group whose ranks all were in it at the same time",
+            ),
+            Groups::Unknown => Some(
+                "there are several process groups, and neither the traces, as those of gloo never do, nor the clocks say which one an exchange is of: they are taken for exchanges of all ranks, and who waits for whom is not known",
+            ),
+        }
     }
 
     fn unmatched(&self) -> Vec<String> {

@@ -28,6 +28,8 @@ pub struct Replayed {
     pub undisturbed: u64,
     /// Nanoseconds of a step that takes as long as recorded ones, replayed.
     pub as_recorded: u64,
+    /// Nanoseconds of the mean step, replayed, if steps differ in what takes long and none is typical.
+    pub mean: Option<u64>,
     /// Nanoseconds between which a step without recording is; none if its time is known.
     pub plain_bounds: Option<[u64; 2]>,
     /// The time on the critical path of the typical step by rank and kind, the largest first.
@@ -189,12 +191,16 @@ impl Replayed {
         if before == 0 {
             return Err(nothing_to_replay());
         }
+        let mean = recorded.varies.then(|| {
+            let times = (0..recorded.steps.len()).map(|index| recorded.step(index));
+            times.map(|step| step.time(&simulate(&step.graph))).sum::<u64>() / recorded.steps.len().max(1) as u64
+        });
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
-        let plain_bounds = (!is_known).then(|| [least.min(before), as_recorded.max(before)]);
+        let plain_bounds = (!is_known).then(|| [least.min(before), mean.unwrap_or(as_recorded).max(before)]);
         let predicted = |text: &String| -> Result<Outcome> {
             let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
             if let Some(bounds) = plain_bounds {
-                outcome.after.widen(bounds.map(|bound| bound as f64 / before.max(1) as f64));
+                outcome.after.widen(bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64));
             }
             if let Some((_, distortion)) = &distortion {
                 outcome.after.widen(distortion.unexplained(outcome.after.time));
@@ -213,6 +219,7 @@ impl Replayed {
             typical: before,
             undisturbed,
             as_recorded,
+            mean,
             plain_bounds,
             critical: shares(&step.graph, &path, before),
             names: names.into_iter().map(|(name, time)| (name.to_owned(), time)).collect(),

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
 use perf4sight_replay::Analysis;
-use perf4sight_replay::collectives::{Exchange, Exchanges, Operation};
+use perf4sight_replay::collectives::{Exchange, Exchanges, Groups, Operation};
+use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::ranks::Job;
+use perf4sight_replay::replayed::{Replayed, Request};
 use perf4sight_replay::waiting::Activity;
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,8 +35,15 @@ fn step(number: u32, time: [f64; 2]) -> String {
 
 /// Writes the trace of a rank of `ranks`, whose clock is `base` nanoseconds off.
 fn write(folder: &Path, rank: u32, ranks: u32, base: i64, events: &[String]) {
+    write_with_groups(folder, rank, ranks, base, &[], events);
+}
+
+/// The same with the process groups that the rank knows of.
+fn write_with_groups(folder: &Path, rank: u32, ranks: u32, base: i64, groups: &[&str], events: &[String]) {
+    let groups: Vec<String> = groups.iter().map(|ranks| format!(r#"{{"pg_name":"0","ranks":{ranks}}}"#)).collect();
     let text = format!(
-        r#"{{"distributedInfo":{{"rank":{rank},"world_size":{ranks}}},"baseTimeNanoseconds":{base},"traceEvents":[{}]}}"#,
+        r#"{{"distributedInfo":{{"rank":{rank},"world_size":{ranks},"pg_config":[{}]}},"baseTimeNanoseconds":{base},"traceEvents":[{}]}}"#,
+        groups.join(","),
         events.join(",")
     );
     fs::write(folder.join(format!("rank{rank}.json")), text).unwrap();
@@ -79,7 +88,9 @@ fn offsets_and_drift_of_clocks_are_found() {
             let own = |moment: f64| moment * (1.0 + rate);
             events.push(step(number, [own(begin), 49_000.0]));
             let start = own(begin + 1000.0);
-            events.push(reduce([start, own(begin + 20_000.0) + noise - start]));
+            let args = r#""Collective name":"allreduce","In msg nelems":8,"dtype":"Float","Group size":3"#;
+            let time = [start, own(begin + 20_000.0) + noise - start];
+            events.push(on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", time, args));
         }
         write(folder.path(), rank, 3, base, &events);
     }
@@ -94,6 +105,89 @@ fn offsets_and_drift_of_clocks_are_found() {
         let common = analysis.clocks.common(rank, end) as f64 / 1e3;
         assert!((common - (199.0 * 50_000.0 + 20_000.0)).abs() < 6.0, "{rank}: {common}");
     }
+}
+
+/// The processor of rank 1 has its part of each exchange done 5 ms later than the others, of transfers that take 6: that is no
+/// clock. A clock that is 20 ms off is one, for with it an exchange would end before it began.
+#[test]
+fn processors_that_end_exchanges_at_different_times_have_one_clock() {
+    for (off, expected) in [(0.0, 0.0), (20_000.0, -20e6)] {
+        let folder = TempDir::new().unwrap();
+        for (rank, [start, end]) in (0..).zip([[0.0, 31_000.0], [30_000.0, 36_000.0], [8_000.0, 31_500.0]]) {
+            let events = (0..12).flat_map(|number| {
+                let begin = 50_000.0 * f64::from(number) + if rank == 1 { off } else { 0.0 };
+                [step(number, [begin, 49_000.0]), reduce([begin + start, end - start])]
+            });
+            write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
+        }
+        let clocks = Analysis::of(read(&folder)).clocks;
+        assert!((clocks.ranks[1].offset - expected).abs() < 6e6, "{:?}", clocks.ranks[1]);
+        assert!(off > 0.0 || clocks.ranks.iter().all(|clock| clock.offset == 0.0), "{clocks:?}");
+    }
+}
+
+/// Ranks 0 and 1 exchange something at 10 ms, as do ranks 2 and 3 at 60, and then all of them; rank 2 comes 50 ms late. Of gloo's
+/// exchanges no trace says which group they are of, and all have the same size.
+#[test]
+fn exchanges_of_several_groups_without_names_are_told_apart_by_when_they_are_possible() {
+    let folder = TempDir::new().unwrap();
+    let parts = [
+        (["[0, 1, 2, 3]", "[0, 1]"], [[10_000.0, 11_000.0], [12_000.0, 62_000.0]]),
+        (["[0, 1, 2, 3]", "[0, 1]"], [[10_000.0, 11_000.0], [12_000.0, 62_000.0]]),
+        (["[0, 1, 2, 3]", "[2, 3]"], [[60_000.0, 61_000.0], [61_200.0, 62_000.0]]),
+        (["[0, 1, 2, 3]", "[2, 3]"], [[10_000.0, 61_000.0], [61_200.0, 62_000.0]]),
+    ];
+    for (rank, (groups, parts)) in (0..).zip(parts) {
+        let events = (0..8).flat_map(|number| {
+            let begin = 70_000.0 * f64::from(number);
+            let [first, second] = parts.map(|[start, end]| reduce([begin + start, end - start]));
+            [step(number, [begin, 69_000.0]), first, second]
+        });
+        write_with_groups(folder.path(), rank, 4, 0, &groups, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert_eq!(analysis.exchanges.groups, Groups::Assumed);
+    let mut sizes: Vec<(&str, usize)> =
+        analysis.exchanges.all.iter().map(|exchange| (exchange.ranks.as_str(), exchange.parts.len())).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    assert_eq!(sizes, [("[0, 1, 2, 3]", 4), ("[0, 1]", 2), ("[2, 3]", 2)]);
+    let step = &analysis.waiting.steps[3];
+    assert_eq!([step.waits(3, 2), step.waits(0, 1)], [50_000_000, 0]);
+    assert!(analysis.clocks.ranks.iter().all(|clock| clock.offset == 0.0), "{:?}", analysis.clocks);
+}
+
+/// Each of four ranks takes 100 ms more in every fourth step, so that every step takes 150 and none of them is like the
+/// usual times of its operations. Transfers take 10 ms of them, of which a link twice as fast saves half: 5 / 150 = 3.3 %.
+#[test]
+fn steps_of_which_each_has_another_straggler_are_answered_by_their_mean() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..4 {
+        let events = (0..12).flat_map(|number| {
+            let begin = 160_000.0 * f64::from(number);
+            let work = if number % 4 == rank { 140_000.0 } else { 40_000.0 };
+            let args = r#""Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":4"#;
+            let exchange = [begin + work, 150_000.0 - work];
+            [
+                step(number, [begin, 155_000.0]),
+                on(20, "kernel", "gemm", [begin, work], ""),
+                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", exchange, args),
+            ]
+        });
+        write(folder.path(), rank, 4, 0, &events.collect::<Vec<_>>());
+    }
+    let request = Request {
+        what_ifs: vec!["bandwidth x 2".to_owned()],
+        algorithm: Algorithm::Ring,
+        plain: None,
+        nccl_tests: None,
+        cost_model: None,
+    };
+    let replayed = Replayed::of(&Analysis::of(read(&folder)), &request).unwrap();
+    let (_, outcome) = replayed.answered().next().unwrap();
+    assert!((outcome.before as f64 / 150e6 - 1.0).abs() < 0.01, "{outcome:?}");
+    assert!((outcome.after.time / 150e6 - (1.0 - 5.0 / 150.0)).abs() < 0.01, "{outcome:?}");
+    assert!(replayed.mean.is_some());
 }
 
 /// The arguments of NCCL's exchanges in PyTorch 2.12 and later. Rank 1 enqueued the two in the other order.

@@ -11,7 +11,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use perf4sight_replay::Analysis;
 use perf4sight_replay::clocks::Clocks;
-use perf4sight_replay::collectives::Exchanges;
+use perf4sight_replay::collectives::{Exchanges, Operation};
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::exposed::exposed;
 use perf4sight_replay::ranks::Job;
@@ -107,12 +107,17 @@ fn exposed_and_hidden_communication_add_up() {
         let job = Job::read(&[example(name)]).unwrap();
         let exchanges = Exchanges::of(&job);
         let waiting = Waiting::of(&job, &exchanges, &Clocks::of(&job, &exchanges));
-        for one in exposed(&job, &exchanges, &waiting) {
-            let calls = exchanges.calls[one.rank].iter().filter(|call| call.operation == one.operation);
-            let times = perf4sight_traces::intervals::union(calls.map(|call| call.time));
-            let expected = perf4sight_traces::intervals::length(&times) as f64 / 1e6 / job.steps.len() as f64;
-            assert!((one.exposed + one.hidden - expected).abs() < 1e-6, "{one:?} {expected}");
-            assert!(one.waiting.unwrap() <= one.exposed, "{one:?}");
+        for (rank, own) in exposed(&job, &exchanges, &waiting).into_iter().enumerate() {
+            let expected = |is_counted: &dyn Fn(Operation) -> bool| {
+                let calls = exchanges.calls[rank].iter().filter(|call| is_counted(call.operation));
+                let times = perf4sight_traces::intervals::union(calls.map(|call| call.time));
+                perf4sight_traces::intervals::length(&times) as f64 / 1e6 / job.steps.len() as f64
+            };
+            let kinds = own.kinds.iter().map(|one| (one.times, expected(&|operation| operation == one.operation)));
+            for (times, expected) in kinds.chain([(own.all, expected(&|_| true))]) {
+                assert!((times.exposed + times.hidden - expected).abs() < 1e-6, "{times:?} {expected}");
+                assert!(times.waiting <= times.exposed, "{times:?}");
+            }
         }
     }
 }

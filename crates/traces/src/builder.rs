@@ -3,7 +3,7 @@
 
 use crate::category::Category;
 use crate::collective::Collective;
-use crate::damage::{Damage, Kind};
+use crate::damage::{Damage, Kind, possible};
 use crate::intervals::Interval;
 use crate::room;
 use crate::trace::{Event, Header, Phase, Trace, Track, TrackId};
@@ -55,8 +55,7 @@ impl Builder {
     /// Adds an event; returns its number, by which events depend on it. One that ends before it begins is left out and
     /// counted as damage.
     pub fn add(&mut self, span: Span<'_>) -> Option<u32> {
-        let duration = span.time.1.checked_sub(span.time.0).ok_or(Kind::OutOfRange);
-        let duration = duration.and_then(|time| if time < 0 { Err(Kind::NegativeDuration) } else { Ok(time) });
+        let duration = possible(span.time.1.checked_sub(span.time.0));
         match duration.and_then(|duration| Ok((duration, self.track(span.track)?))) {
             Ok((duration, track)) if self.has_room() => Some(self.push(&span, duration, track)),
             Ok(_) => None,

@@ -15,12 +15,28 @@ perf4sight_base::words! {
         Endless = "without an end",
         /// Its time does not fit in 64 bits of nanoseconds.
         OutOfRange = "at a time that no clock shows",
+        LongerThanADay = "longer than a day, as no recording is",
+        Far = "more than a day from most others, as no recording takes",
         /// It is longer than a real event: a name of many megabytes, or endless nesting.
         TooLong = "longer than any event",
         TooManyTracks = "on more threads and streams than a trace can have",
         /// It is only the beginning or end of a span (phases `B` and `E`, `b` and `e`, and older ones), which no profiler
         /// of PyTorch writes.
         Half = "written in halves (phases B and E, b and e), where PyTorch's profiler writes whole ones (X)",
+    }
+}
+
+/// A day in nanoseconds. A profiler keeps all events in memory and writes gigabytes for minutes, so no recording takes
+/// that long; sums of shorter times fit in 64 bits.
+pub(crate) const DAY: i64 = 86_400_000_000_000;
+
+/// A duration that an event can have; `None` stands for one that does not fit in 64 bits.
+pub(crate) fn possible(duration: Option<i64>) -> Result<i64, Kind> {
+    match duration {
+        None => Err(Kind::OutOfRange),
+        Some(..0) => Err(Kind::NegativeDuration),
+        Some(duration) if duration > DAY => Err(Kind::LongerThanADay),
+        Some(duration) => Ok(duration),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::category::Category;
 use crate::collective::Collective;
-use crate::damage::Kind;
+use crate::damage::{Kind, possible};
 use crate::intern::printable;
 use crate::nanoseconds::from_microseconds;
 use crate::raw::{Anything, Events, Owned, RawEvent, as_written, whole};
@@ -12,7 +12,6 @@ use crate::window::{Parsed, STRIDE, Window};
 use hashbrown::HashMap;
 use perf4sight_base::error::{Error, Result};
 use serde_json::Value;
-use std::cmp::Reverse;
 use std::path::Path;
 
 /// Reads a trace, gzipped or not. Damaged or missing parts are left out and listed in [`Trace::damage`].
@@ -226,8 +225,7 @@ impl Reader {
     fn finish(self) -> Trace {
         let mut trace = self.trace;
         leave_out_before_zero(&mut trace);
-        trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
-        trace.events.shrink_to_fit();
+        trace.put_in_order();
         trace
     }
 }
@@ -254,6 +252,9 @@ impl Header {
             "distributedInfo" => {
                 self.rank = number(value.get("rank"));
                 self.world_size = number(value.get("world_size"));
+                let groups = value.get("pg_config").and_then(Value::as_array).into_iter().flatten();
+                let ranks = groups.filter_map(|group| group.get("ranks")?.as_array());
+                self.groups = ranks.map(|ranks| ranks.iter().filter_map(|rank| number(Some(rank))).collect()).collect();
             }
             "deviceProperties" => {
                 let devices = value.as_array().into_iter().flatten();
@@ -352,14 +353,11 @@ fn times(event: &RawEvent, phase: Phase) -> std::result::Result<(i64, i64), Kind
     let nanoseconds = |number: Option<&[u8]>| number.map(from_microseconds);
     let start = nanoseconds(event.ts).ok_or(Kind::Timeless)?.ok_or(Kind::OutOfRange)?;
     let duration = match (phase, nanoseconds(event.dur)) {
-        (Phase::Complete, Some(duration)) => duration.ok_or(Kind::OutOfRange)?,
+        (Phase::Complete, Some(duration)) => possible(duration)?,
         (Phase::Complete, None) => return Err(Kind::Timeless),
         (Phase::FlowStart | Phase::FlowEnd | Phase::Instant, _) => 0,
     };
-    match duration {
-        ..0 => Err(Kind::NegativeDuration),
-        _ => Ok((start, duration)),
-    }
+    Ok((start, duration))
 }
 
 fn name_track(track: &mut Track, event: &RawEvent) {

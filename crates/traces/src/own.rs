@@ -1,18 +1,14 @@
 //! Recognises what this program wrote, perhaps next to the traces that it read: none of it is the trace of a rank.
 
-use flate2::read::GzDecoder;
+use perf4sight_base::input_file;
 use perf4sight_base::overwrite::PROGRAM;
+use perf4sight_base::unzipped::unzipped;
 use serde::Deserialize;
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 /// The beginning of every timeline that this program writes.
 pub const TIMELINE: &[u8] = br#"{"generator": "perf4sight", "displayTimeUnit": "ms", "traceEvents": ["#;
-/// The first bytes of a gzipped file (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Bytes of a gzipped file that hold more than the beginning of what it contains.
-const PACKED: u64 = 65_536;
 /// The names of results in JSON, whose field `generator` names this program.
 const RESULTS: [&str; 2] = ["replay.json", "optimize.json"];
 
@@ -24,7 +20,7 @@ struct Generated {
 
 /// Whether this program wrote a file of a folder of traces, by its content.
 pub fn is_own(file: &Path) -> bool {
-    let Ok(opened) = File::open(file) else { return false };
+    let Ok(opened) = input_file::open(file, "read this file") else { return false };
     let is_result = file.file_name().is_some_and(|name| RESULTS.iter().any(|result| name == *result));
     match is_result {
         true => serde_json::from_reader(BufReader::new(opened))
@@ -35,14 +31,10 @@ pub fn is_own(file: &Path) -> bool {
 
 /// Whether this program wrote a timeline, gzipped or not.
 pub fn is_own_timeline(file: impl Read) -> bool {
-    let mut packed = Vec::new();
-    if file.take(PACKED).read_to_end(&mut packed).is_err() || !packed.starts_with(&GZIP) {
-        return packed.starts_with(TIMELINE);
-    }
+    let Ok(contents) = unzipped(BufReader::new(file)) else { return false };
     let mut head = Vec::new();
-    // The packed bytes end in the middle of the file.
-    _ = GzDecoder::new(packed.as_slice()).take(TIMELINE.len() as u64).read_to_end(&mut head);
-    head == TIMELINE
+    let read = contents.take(TIMELINE.len() as u64).read_to_end(&mut head);
+    read.is_ok() && head == TIMELINE
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use crate::category::Category;
 use crate::collective::Collective;
-use crate::damage::Damage;
+use crate::damage::{DAY, Damage, Kind};
 use crate::intern::{NameId, Names};
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
 /// A thread of a process, or a stream of a device.
@@ -67,6 +68,8 @@ pub struct StreamWait {
 pub struct Header {
     pub rank: Option<u32>,
     pub world_size: Option<u32>,
+    /// The ranks of each process group that the rank knows of, if the trace contains them.
+    pub groups: Vec<Vec<u32>>,
     /// Names of the accelerators, in their order.
     pub devices: Vec<String>,
     /// The offset of its clock from the Unix epoch, in nanoseconds.
@@ -110,6 +113,16 @@ impl Trace {
     pub fn track_ids(&self) -> impl Iterator<Item = TrackId> + use<> {
         // There are no more tracks than ids: reading leaves out events on further tracks.
         (0..self.tracks.len()).map(|track| TrackId(track as u16))
+    }
+
+    /// Puts the events in order, and leaves out those that lie further from the one in the middle than a recording lasts.
+    pub(crate) fn put_in_order(&mut self) {
+        self.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
+        let Some(middle) = self.events.get(self.events.len() / 2).map(|event| event.start) else { return };
+        let all = self.events.len();
+        self.events.retain(|event| event.start.saturating_sub(middle).saturating_abs() <= DAY);
+        (self.events.len()..all).for_each(|_| self.damage.note(Kind::Far, None));
+        self.events.shrink_to_fit();
     }
 
     pub fn collective(&self, event: &Event) -> Option<&Collective> {

@@ -1,11 +1,11 @@
 //! A window of a file in memory, decompressed if necessary, that moves on as JSON values are read from it.
 
 use crate::scan::{Scan, Shape, Stop};
-use flate2::bufread::MultiGzDecoder;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
+use perf4sight_base::unzipped::{is_gzipped, unzipped};
 use std::cell::Cell;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -56,10 +56,9 @@ impl Window {
         let packed = Rc::new(Cell::new(0));
         let counted = Counted { file: input_file::open(file, DOING)?, read: Rc::clone(&packed) };
         let mut input = BufReader::with_capacity(STRIDE, counted);
-        let head = input.fill_buf().map_err(|cause| Error::io(file, DOING, &cause))?;
-        let gzipped = head.starts_with(&[0x1f, 0x8b]);
-        let source: Box<dyn Read> = if gzipped { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
-        let packed = gzipped.then_some(packed);
+        let failed = |cause: io::Error| Error::io(file, DOING, &cause);
+        let packed = is_gzipped(&mut input).map_err(failed)?.then_some(packed);
+        let source = unzipped(input).map_err(failed)?;
         Ok(Window {
             source,
             buffer: Vec::new(),

@@ -4,10 +4,6 @@ use super::json::FORMAT;
 use super::published;
 use perf4sight_base::error::Result;
 use perf4sight_base::result_files::{ResultFiles, Results};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use std::fs;
-use std::io::BufReader;
 use std::path::Path;
 
 /// The file that identifies a folder as one of a breakdown.
@@ -21,24 +17,10 @@ pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Res
     let results = Results {
         mark: MARK,
         unfinished: ".breakdown.",
-        is_ours: is_breakdown,
+        format: FORMAT,
+        lists: ["ranks", "warnings"],
         replaces_input: "an input would be replaced by a file of the breakdown",
         names: [MARK, REPORT].into_iter().chain(OTHERS).map(str::to_owned).chain(published::names()).collect(),
     };
     ResultFiles::new(out, results, inputs)
-}
-
-/// The top level of `breakdown.json`.
-#[derive(Deserialize)]
-struct Head {
-    format: u32,
-    #[serde(rename = "ranks")]
-    _ranks: Vec<IgnoredAny>,
-    #[serde(rename = "warnings")]
-    _warnings: Vec<IgnoredAny>,
-}
-
-fn is_breakdown(file: &Path) -> bool {
-    let head = fs::File::open(file).map(BufReader::new).map(serde_json::from_reader::<_, Head>);
-    matches!(head, Ok(Ok(Head { format: 1..=FORMAT, .. })))
 }

@@ -8,10 +8,10 @@ use crate::element::Element;
 use crate::gpus::sheet;
 use crate::row::{Row, shapes};
 use crate::work::{Tensor, work};
-use flate2::bufread::MultiGzDecoder;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::median;
+use perf4sight_base::unzipped::unzipped;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -77,8 +77,6 @@ const NO_WORK: &str = "their tensors do not say what they compute";
 const READ: &str = "read this trace";
 /// Files of JSON in the same folders that are no traces.
 const OTHERS: [&str; 3] = ["metadata.json", "gradient_name_list.json", "config.json"];
-/// The first bytes of every gzipped file (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 pub(super) fn is_json(file: &Path) -> bool {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -107,13 +105,10 @@ pub(super) fn read(files: &[PathBuf], origin: &Origin, found: &mut MeasuredOpera
 }
 
 fn file(path: &Path) -> Result<File> {
-    let mut bytes = input_file::bytes(path, READ)?;
-    if bytes.starts_with(&GZIP) {
-        let mut whole = Vec::new();
-        let read = MultiGzDecoder::new(BufReader::new(bytes.as_slice())).read_to_end(&mut whole);
-        read.map_err(|cause| Error::io(path, READ, &cause))?;
-        bytes = whole;
-    }
+    let mut bytes = Vec::new();
+    let source = BufReader::new(input_file::open(path, READ)?);
+    let read = unzipped(source).and_then(|mut source| source.read_to_end(&mut bytes));
+    read.map_err(|cause| Error::io(path, READ, &cause))?;
     serde_json::from_slice(&bytes)
         .map_err(|cause| Error::input(format!("is no whole trace of PyTorch: {cause}")).file(path))
 }

@@ -4,6 +4,8 @@ use super::order::{interval, median};
 use super::{Clock, Drift, drift, hosts, possible};
 use crate::collectives::{Exchange, Exchanges, Operation, Part};
 use crate::ranks::Job;
+use perf4sight_base::stats::percentile;
+use perf4sight_traces::Category;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -17,23 +19,34 @@ pub(super) struct Timed {
     pub start: i64,
     pub end: i64,
     pub operation: Operation,
+    /// Whether it is a kernel: those of an exchange end within microseconds.
+    pub is_kernel: bool,
 }
 
-/// The parts of all exchanges that end nearly together; of all others if there are none of these.
+/// The parts of all exchanges that end nearly together, of kernels if there are any; of all others if there are none of these.
 pub(super) fn parts(job: &Job, exchanges: &Exchanges) -> Vec<Parts> {
     let parts = |exchange: &Exchange| -> Parts {
         let timed = |part: &Part| {
-            let base = job.ranks[part.rank].trace.header.base;
-            let (start, end) = exchanges.call(*part).time;
+            let trace = &job.ranks[part.rank].trace;
+            let base = trace.header.base;
+            let call = exchanges.call(*part);
+            let (start, end) = call.time;
             let [start, end] = [start, end].map(|moment| moment.saturating_add(base));
-            Timed { rank: part.rank, start, end, operation: exchanges.call(*part).operation }
+            let is_kernel = trace.events[call.event as usize].category == Category::Kernel;
+            Timed { rank: part.rank, start, end, operation: call.operation, is_kernel }
         };
         exchange.parts.iter().map(timed).collect()
     };
     let shared: Vec<&Exchange> = exchanges.whole().collect();
     let together: Vec<Parts> =
         shared.iter().filter(|exchange| exchange.operation.synchronises()).map(|exchange| parts(exchange)).collect();
-    if together.is_empty() { shared.into_iter().map(parts).collect() } else { together }
+    let (kernels, others): (Vec<Parts>, Vec<Parts>) =
+        together.into_iter().partition(|parts| parts.iter().all(|part| part.is_kernel));
+    match (kernels.is_empty(), others.is_empty()) {
+        (false, _) => kernels,
+        (true, false) => others,
+        (true, true) => shared.into_iter().map(parts).collect(),
+    }
 }
 
 /// Passes over all exchanges and ranks; the medians of medians settle within a few.
@@ -63,6 +76,7 @@ pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
             first: &residuals[0],
             possible: possible[rank],
             ends_together: exchanges.iter().flatten().any(|part| part.operation.synchronises()),
+            apart: apart(rank, exchanges),
             host: on_first_host[rank],
         };
         clock(base, found.unwrap_or(0.0), &shared, rank == 0)
@@ -83,6 +97,8 @@ struct Shared<'a> {
     possible: Option<[f64; 2]>,
     /// Whether exchanges end nearly together on all ranks; a message may arrive after its sender has gone on.
     ends_together: bool,
+    /// By how many nanoseconds one rank may always end exchanges later than another.
+    apart: f64,
     /// Whether it runs on the host of the first rank, as their traces say.
     host: bool,
 }
@@ -107,14 +123,42 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
     let [own, first] = [shared.own, shared.first].map(|residuals| interval(&values(residuals)));
     let Some(([low, high], [first_low, first_high])) = own.zip(first) else { return clock };
     // Both are relative to what all ranks have in common, so that their uncertainties add up.
-    let spread = [found + low - first_high, found + high - first_low];
-    let interval = shared.possible.filter(|_| shared.own.len() < FEW || !shared.ends_together).unwrap_or(spread);
+    let spread = [found + low - first_high - shared.apart, found + high - first_low + shared.apart];
+    let of_processors = shared.apart > 0.0;
+    let interval = match shared.possible {
+        Some(possible) if shared.own.len() < FEW || !shared.ends_together => possible,
+        Some(possible) => within(spread, possible),
+        None => spread,
+    };
     clock.interval = Some(interval);
-    clock.drift = drift(shared.own, shared.first);
+    // With a clock that drifts by more than ends differ, no offset is possible throughout.
+    clock.drift = drift(shared.own, shared.first).filter(|_| !of_processors || shared.possible.is_none());
     if clock.drift.is_some() || interval[0] > 0.0 || interval[1] < 0.0 {
         clock.offset = found;
     }
     clock
+}
+
+/// The part of an interval that is possible; the whole if none is.
+fn within([low, high]: [f64; 2], [least, most]: [f64; 2]) -> [f64; 2] {
+    let both = [low.max(least), high.min(most)];
+    if both[0] <= both[1] { both } else { [low, high] }
+}
+
+/// Exchanges whose transfer takes longer than this percentile of all may have been disturbed.
+const USUAL: f64 = 90.0;
+
+/// By how many nanoseconds one rank may always end an exchange later than another: kernels end together, and a processor ends
+/// with the last message that it sends or receives, at some time during the transfer. This takes as long as the exchange on
+/// the rank that came last. Of the exchanges of a rank those with the most others count, for they connect it with these.
+fn apart(rank: usize, exchanges: &[Parts]) -> f64 {
+    let own: Vec<&Parts> = exchanges.iter().filter(|parts| parts.iter().any(|part| part.rank == rank)).collect();
+    let most = own.iter().map(|parts| parts.len()).max().unwrap_or(0);
+    let largest = own.into_iter().filter(|parts| parts.len() == most);
+    let of_processors = largest.filter(|parts| parts.iter().any(|part| !part.is_kernel));
+    let transfer = |parts: &Parts| parts.iter().map(|part| part.end.saturating_sub(part.start)).min();
+    let transfers: Vec<f64> = of_processors.filter_map(transfer).map(|time| time as f64).collect();
+    if transfers.is_empty() { 0.0 } else { percentile(&transfers, USUAL) }
 }
 
 /// The drift relative to the first rank, if it is certain.

@@ -20,7 +20,8 @@ pub(super) fn offsets(ranks: usize, exchanges: &[Parts]) -> Vec<Option<[f64; 2]>
 /// For pairs of ranks, by how much the offset of the second is greater than that of the first at most.
 fn bounds(exchanges: &[Parts]) -> BTreeMap<(usize, usize), i64> {
     let mut bounds: BTreeMap<(usize, usize), i64> = BTreeMap::new();
-    for parts in exchanges {
+    let bounding = |part: &Timed| part.operation.synchronises() || part.operation.is_between_two();
+    for parts in exchanges.iter().filter(|parts| parts.iter().all(bounding)) {
         for began in parts.iter().filter(|part| part.operation != Operation::Receive) {
             for ended in parts.iter().filter(|part| part.rank != began.rank && part.operation != Operation::Send) {
                 let bound = bounds.entry((ended.rank, began.rank)).or_insert(i64::MAX);
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     fn part(rank: usize, operation: Operation, start: i64, end: i64) -> Timed {
-        Timed { rank, start, end, operation }
+        Timed { rank, start, end, operation, is_kernel: false }
     }
 
     /// Rank 0 sends at 10, and rank 1 has it at 25 by its own clock; what rank 1 sends at 100 is at rank 0 at 120. Rank 2

@@ -2,10 +2,12 @@
 
 mod batches;
 mod calls;
+mod groups;
 mod matching;
 mod operation;
 
 pub use calls::{Call, Message};
+pub use groups::Groups;
 pub use operation::Operation;
 
 use crate::ranks::Job;
@@ -18,6 +20,8 @@ pub struct Exchanges {
     pub calls: Vec<Vec<Call>>,
     /// The exchanges, ordered by step and, within it, by when the first of their ranks enqueued them.
     pub all: Vec<Exchange>,
+    /// Whether the process groups are known.
+    pub groups: Groups,
 }
 
 /// An exchange between ranks.
@@ -51,9 +55,16 @@ pub struct Part {
 impl Exchanges {
     /// Finds the exchanges of a job.
     pub fn of(job: &Job) -> Self {
-        let calls: Vec<Vec<Call>> = job.ranks.iter().map(calls::of).collect();
-        let all = matching::of(job, &calls);
-        Exchanges { calls, all }
+        let mut calls: Vec<Vec<Call>> = job.ranks.iter().map(calls::of).collect();
+        let groups = groups::assign(job, &mut calls);
+        let mut all = matching::of(job, &calls);
+        if groups == Groups::Assumed {
+            // Outside of the steps there is nothing to tell groups apart by.
+            let lacks_group =
+                |one: &&mut Exchange| one.group.is_empty() && one.ranks.is_empty() && !one.operation.is_between_two();
+            all.iter_mut().filter(lacks_group).for_each(|one| one.whole = false);
+        }
+        Exchanges { calls, all, groups }
     }
 
     /// The call of a part.

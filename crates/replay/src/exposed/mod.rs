@@ -7,73 +7,97 @@ use perf4sight_traces::intervals::{Interval, partition, pieces, union};
 use perf4sight_traces::{Category, Event, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
-/// The communication of one kind, on one rank, in one group; per step, on average over [`Job::steps`].
+/// The communication of a rank; per step, on average over [`Job::steps`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfRank {
+    /// All of it; what goes on at the same time counts once.
+    pub all: Times,
+    /// Each kind in each group by itself.
+    pub kinds: Vec<Exposed>,
+}
+
+/// The communication of one kind in one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exposed {
-    /// The index of the rank in [`Job::ranks`].
-    pub rank: usize,
     /// The name of the process group; empty if the trace does not contain it.
     pub group: String,
     /// The kind.
     pub operation: Operation,
     /// The number of exchanges.
     pub count: f64,
+    /// Whether the parts of all ranks are known, without which waiting is not.
+    pub known: bool,
+    /// Its times.
+    pub times: Times,
+}
+
+/// How long communication goes on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Times {
     /// Milliseconds while any of them goes on and the rank computes nothing.
     pub exposed: f64,
     /// Milliseconds while any of them goes on and the rank computes, too.
     pub hidden: f64,
-    /// Milliseconds of the exposed time in which the rank waits until all ranks are there; none where parts of other
-    /// ranks are not known.
-    pub waiting: Option<f64>,
+    /// Milliseconds of the exposed time in which the rank waits until all ranks are there, as far as the parts of other
+    /// ranks are known.
+    pub waiting: f64,
 }
 
-/// The communication of all ranks, groups and kinds.
-pub fn exposed(job: &Job, exchanges: &Exchanges, waiting: &Waiting) -> Vec<Exposed> {
-    (0..job.ranks.len()).flat_map(|rank| of_rank(job, exchanges, waiting, rank)).collect()
+/// The communication of each rank, in the order of [`Job::ranks`].
+pub fn exposed(job: &Job, exchanges: &Exchanges, waiting: &Waiting) -> Vec<OfRank> {
+    (0..job.ranks.len()).map(|rank| of_rank(job, exchanges, waiting, rank)).collect()
 }
 
-/// Exchanges of one kind in a step: when they go on, and when the rank waits in them.
+/// Exchanges: when they go on, and when the rank waits in them.
 #[derive(Default)]
-struct Kind {
+struct Calls {
     count: usize,
     times: Vec<Interval>,
     waits: Vec<Interval>,
     unknown: bool,
 }
 
-fn of_rank(job: &Job, exchanges: &Exchanges, waiting: &Waiting, rank: usize) -> Vec<Exposed> {
-    let own = &job.ranks[rank];
-    let computes = computing(own, &exchanges.calls[rank]);
-    let waits = waits(exchanges, waiting, rank);
-    let mut kinds: BTreeMap<(String, Operation), Kind> = BTreeMap::new();
-    for (index, call) in exchanges.calls[rank].iter().enumerate().filter(|(_, call)| is_counted(job, rank, call)) {
-        let kind = kinds.entry((call.arguments.group.clone(), call.operation)).or_default();
-        kind.count += 1;
-        kind.times.push(call.time);
-        match waits.get(&index) {
-            Some(waits) => kind.waits.push((call.time.0, call.time.0.saturating_add(*waits))),
-            None => kind.unknown = true,
+impl Calls {
+    fn add(&mut self, (begin, end): Interval, waits: Option<&i64>) {
+        self.count += 1;
+        self.times.push((begin, end));
+        match waits {
+            Some(waits) => self.waits.push((begin, begin.saturating_add(*waits))),
+            None => self.unknown = true,
         }
     }
-    let steps = job.steps.len() as f64;
-    let exposed = |((group, operation), kind): ((String, Operation), Kind)| {
-        let (times, waits) = (union(kind.times), union(kind.waits));
+
+    /// Their times per step, of which the rank computes in some.
+    fn times(self, computes: &[Interval], steps: f64) -> Times {
+        let (times, waits) = (union(self.times), union(self.waits));
         let window = times.first().zip(times.last()).map_or((0, 0), |(first, last)| (first.0, last.1));
-        let parts = partition(window, &[&times, &computes, &waits]);
+        let parts = partition(window, &[&times, computes, &waits]);
         let sum = |wanted: &dyn Fn(u32) -> bool| {
             parts.iter().filter(|(sets, _)| wanted(**sets)).map(|(_, time)| *time).sum::<i64>() as f64 / 1e6 / steps
         };
-        Exposed {
-            rank,
-            group,
-            operation,
-            count: kind.count as f64 / steps,
+        Times {
             exposed: sum(&|sets| sets & 0b011 == 0b001),
             hidden: sum(&|sets| sets & 0b011 == 0b011),
-            waiting: (!kind.unknown).then(|| sum(&|sets| sets & 0b111 == 0b101)),
+            waiting: sum(&|sets| sets & 0b111 == 0b101),
         }
+    }
+}
+
+fn of_rank(job: &Job, exchanges: &Exchanges, waiting: &Waiting, rank: usize) -> OfRank {
+    let own = &job.ranks[rank];
+    let computes = computing(own, &exchanges.calls[rank]);
+    let waits = waits(exchanges, waiting, rank);
+    let (mut all, mut kinds) = (Calls::default(), BTreeMap::<(String, Operation), Calls>::new());
+    for (index, call) in exchanges.calls[rank].iter().enumerate().filter(|(_, call)| is_counted(job, rank, call)) {
+        let kind = kinds.entry((call.arguments.group.clone(), call.operation)).or_default();
+        [&mut all, kind].into_iter().for_each(|calls| calls.add(call.time, waits.get(&index)));
+    }
+    let steps = job.steps.len() as f64;
+    let exposed = |((group, operation), kind): ((String, Operation), Calls)| {
+        let count = kind.count as f64 / steps;
+        Exposed { group, operation, count, known: !kind.unknown, times: kind.times(&computes, steps) }
     };
-    kinds.into_iter().map(exposed).collect()
+    OfRank { all: all.times(&computes, steps), kinds: kinds.into_iter().map(exposed).collect() }
 }
 
 /// Whether a call is in a step that all ranks have.

@@ -1,13 +1,11 @@
 //! Reads files whole, gzipped or not, as far as they go.
 
-use flate2::read::MultiGzDecoder;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use std::io::Read;
+use perf4sight_base::unzipped::{is_gzipped, unzipped};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
-/// The first bytes of every gzipped file (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Larger files are refused: they are kept in memory.
 const LARGEST: u64 = 2_000_000_000;
 
@@ -36,18 +34,17 @@ pub(super) fn read(file: &Path) -> Result<Contents> {
 /// A file that cannot be read.
 pub(super) fn beginning(file: &Path, bytes: u64) -> Result<Contents> {
     let failed = |cause: std::io::Error| Error::io(file, READ, &cause);
-    let mut opened = input_file::open(file, READ)?;
-    let mut magic = Vec::new();
-    opened.by_ref().take(GZIP.len() as u64).read_to_end(&mut magic).map_err(failed)?;
-    let whole = std::io::Cursor::new(magic.clone()).chain(opened);
+    let mut source = BufReader::new(input_file::open(file, READ)?);
+    let gzipped = is_gzipped(&mut source).map_err(failed)?;
     let mut all = Vec::new();
-    if magic == GZIP {
-        let read = MultiGzDecoder::new(whole).take(bytes).read_to_end(&mut all);
-        let cut = read.err().map(|cause| format!("could be read up to byte {} only: {cause}", all.len()));
-        return Ok(Contents { bytes: all, cut });
+    match unzipped(source).map_err(failed)?.take(bytes).read_to_end(&mut all) {
+        Ok(_) => Ok(Contents { bytes: all, cut: None }),
+        Err(cause) if gzipped => {
+            let cut = Some(format!("could be read up to byte {} only: {cause}", all.len()));
+            Ok(Contents { bytes: all, cut })
+        }
+        Err(cause) => Err(failed(cause)),
     }
-    whole.take(bytes).read_to_end(&mut all).map_err(failed)?;
-    Ok(Contents { bytes: all, cut: None })
 }
 
 const READ: &str = "read this file";

@@ -5,18 +5,15 @@ use crate::ranks::Job;
 use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use perf4sight_base::atomic_write::folder_of;
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::atomic_write;
+use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
-use perf4sight_base::temporary_folder::TemporaryFolder;
 use perf4sight_base::units::counted;
 use perf4sight_traces::is_own_timeline;
 use perf4sight_verb::config::{self, Values, flag, path};
 use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
-use std::fs::{self, File};
-use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const TABLE: config::Table = config::Table {
     section: "collect",
@@ -50,9 +47,6 @@ struct Collect {
     overwrite: bool,
 }
 
-/// The prefix of folders with a file that has not been moved to its place.
-const UNFINISHED: &str = ".collect.";
-
 impl Verb for Collect {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         overwrite::check(&self.out, self.overwrite, is_own_timeline)?;
@@ -79,31 +73,22 @@ impl Collect {
         Ok(Collect { traces: traces::traces(values)?, out: values.get("out")?, overwrite: values.get("overwrite")? })
     }
 
-    /// Writes next to the place of the file and moves it there: it may be gigabytes, and none is left half written.
     fn write(&self, analysis: &Analysis) -> Result<()> {
-        let fresh = TemporaryFolder::named(UNFINISHED, folder_of(&self.out))?;
-        let file = fresh.path().join("trace");
-        let write = if self.out.extension().is_some_and(|ending| ending == "gz") { zip } else { plain };
-        write(analysis, &file).map_err(|cause| Error::io(&self.out, "write this file", &cause))?;
-        fs::rename(&file, &self.out).map_err(|cause| Error::io(&self.out, "replace this file", &cause))
+        let is_zipped = self.out.extension().is_some_and(|ending| ending == "gz");
+        atomic_write::save_stream(&self.out, |target| {
+            if !is_zipped {
+                return timeline::write(analysis, None, None, target);
+            }
+            let mut zipped = GzEncoder::new(target, Compression::fast());
+            timeline::write(analysis, None, None, &mut zipped)?;
+            zipped.finish().map(drop)
+        })
     }
 }
 
 /// The verb that joins traces into a file.
 pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
     Box::new(Collect { traces, out, overwrite: false })
-}
-
-fn plain(analysis: &Analysis, file: &Path) -> io::Result<()> {
-    let mut target = BufWriter::new(File::create(file)?);
-    timeline::write(analysis, None, None, &mut target)?;
-    target.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
-}
-
-fn zip(analysis: &Analysis, file: &Path) -> io::Result<()> {
-    let mut zipped = GzEncoder::new(BufWriter::new(File::create(file)?), Compression::fast());
-    timeline::write(analysis, None, None, &mut zipped)?;
-    zipped.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
 impl Section for Collect {

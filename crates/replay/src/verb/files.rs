@@ -3,10 +3,6 @@
 use super::json::FORMAT;
 use perf4sight_base::error::Result;
 use perf4sight_base::result_files::{ResultFiles, Results};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use std::fs;
-use std::io::BufReader;
 use std::path::Path;
 
 /// The file that identifies a folder as one of a replay.
@@ -25,24 +21,10 @@ pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Res
     let results = Results {
         mark: JSON,
         unfinished: ".replay.",
-        is_ours: is_replay,
+        format: FORMAT,
+        lists: ["who_waits_for_whom", "warnings"],
         replaces_input: "a trace has the name of a file that the replay writes",
         names: [JSON, CSV, OPERATIONS, TIMELINE, REPORT].map(str::to_owned).to_vec(),
     };
     ResultFiles::new(out, results, inputs)
-}
-
-/// The top level of `replay.json`.
-#[derive(Deserialize)]
-struct Head {
-    format: u32,
-    #[serde(rename = "who_waits_for_whom")]
-    _waiting: Vec<IgnoredAny>,
-    #[serde(rename = "warnings")]
-    _warnings: Vec<IgnoredAny>,
-}
-
-fn is_replay(file: &Path) -> bool {
-    let head = fs::File::open(file).map(BufReader::new).map(serde_json::from_reader::<_, Head>);
-    matches!(head, Ok(Ok(Head { format: 1..=FORMAT, .. })))
 }

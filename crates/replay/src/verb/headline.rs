@@ -1,8 +1,10 @@
 //! The answer in a sentence: which rank makes the others wait, and what it does longer than they do.
 
 use crate::Analysis;
+use crate::collectives::Groups;
 use crate::replayed::Replayed;
 use crate::waiting::{Activity, Excess, Straggler};
+use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::shortened::brief;
 
@@ -35,6 +37,9 @@ fn who_waits(analysis: &Analysis) -> String {
     if let Some(strange) = analysis.clocks.strangers.first() {
         return format!("{strange}: who waits for whom is not known");
     }
+    if analysis.exchanges.groups == Groups::Unknown {
+        return "which process group an exchange is of is not known: nor is who waits for whom".to_owned();
+    }
     let Some(first) = analysis.first_straggler() else {
         let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
         return match exchanged > 1 {
@@ -46,6 +51,16 @@ fn who_waits(analysis: &Analysis) -> String {
     let whole = analysis.step().map_or(0.0, |step| step.mean);
     match first.share >= WORTH && certain(analysis, first) {
         true => format!("{}{}{}", blame(analysis, first, whole), reason(first), despite_clocks(analysis, first)),
+        false if first.share >= WORTH && is_occasional(analysis, first) => format!(
+            "rank {} makes the others wait now and then: {} in {} of {} steps, {} of a step's {} on average; that is {} of all waiting",
+            analysis.job.ranks[first.rank].number,
+            Milliseconds(mean(&first.occasions)),
+            first.occasions.len(),
+            analysis.job.steps.len(),
+            Milliseconds(first.caused.mean),
+            Milliseconds(whole),
+            Percent(100.0 * first.of_all)
+        ),
         false if clocks_hide(analysis, first) => format!(
             "the others seem to wait for rank {}, {} of a step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
             analysis.job.ranks[first.rank].number,
@@ -70,6 +85,15 @@ const STEADY: f64 = 0.5;
 /// Whether waiting for the first straggler is longer than chance and uncertain clocks explain.
 fn certain(analysis: &Analysis, first: &Straggler) -> bool {
     first.steadiness >= STEADY && (clocks_show(analysis, first) || durations_show(first))
+}
+
+/// From this share of all waiting on, that for one rank is what there is to tell.
+const MOST: f64 = 0.5;
+
+/// Whether others wait for the first straggler in some steps alone, longer than uncertain clocks explain.
+fn is_occasional(analysis: &Analysis, first: &Straggler) -> bool {
+    let shortest = first.occasions.iter().copied().fold(f64::INFINITY, f64::min);
+    first.of_all >= MOST && first.occasions.len() > 1 && shortest > 2.0 * analysis.waiting.uncertainty
 }
 
 fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {

@@ -94,7 +94,8 @@ fn summary(of: Option<perf4sight_base::summary::Summary>) -> Value {
 fn matrix(analysis: &Analysis) -> Value {
     let ranks = 0..analysis.job.ranks.len();
     let row = |rank: usize| -> Vec<Option<f64>> {
-        ranks.clone().map(|other| Some(analysis.waiting.summary(rank, other)?.mean)).collect()
+        let known = |other: &usize| analysis.waiting.summary(rank, *other).filter(|_| analysis.is_waiting_known());
+        ranks.clone().map(|other| Some(known(&other)?.mean)).collect()
     };
     ranks.clone().map(row).collect()
 }

@@ -195,8 +195,8 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
         let about = format!("rank {}", analysis.job.ranks[straggler.rank].number);
         columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
     };
-    let several = analysis.job.ranks.len() > 1;
-    analysis.stragglers.iter().filter(|_| several).flat_map(of_rank).collect()
+    let is_known = analysis.is_waiting_known();
+    analysis.stragglers.iter().filter(|_| is_known).flat_map(of_rank).collect()
 }
 
 impl Section for Replay {
@@ -297,6 +297,12 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
             Percent(longer)
         )
     });
+    let varies = replayed.mean.map(|mean| {
+        format!(
+            "steps differ in what takes long in them, so that none is typical: shown is the one of median length, and what-ifs are of the mean of all, {}",
+            Milliseconds(mean as f64 / 1e6)
+        )
+    });
     let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
@@ -310,7 +316,12 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, far, disturbed, distorted, unknown].into_iter().flatten().chain(assumed).chain(unanswered).collect()
+    [unlike, far, varies, disturbed, distorted, unknown]
+        .into_iter()
+        .flatten()
+        .chain(assumed)
+        .chain(unanswered)
+        .collect()
 }
 
 /// An error with what was expected and what helps, in one line.

@@ -2,6 +2,7 @@
 
 use super::{Shown, tables};
 use crate::Analysis;
+use crate::exposed::Times;
 use crate::replayed::Replayed;
 use crate::waiting::{Activity, Span, State, spans};
 use perf4sight_base::units::{Milliseconds, Percent, grouped};
@@ -200,25 +201,22 @@ fn label(state: &State) -> String {
 /// Exposed and hidden communication of each rank.
 fn bars(analysis: &Analysis) -> Chart {
     let ranks = drawn(analysis);
-    let sum = |rank: usize, part: &dyn Fn(&crate::exposed::Exposed) -> f64| {
-        analysis.exposed.iter().filter(|one| one.rank == rank).map(part).sum::<f64>()
-    };
-    let series = |name: &str, part: &dyn Fn(&crate::exposed::Exposed) -> f64, colour: Colour| {
-        Series::new(name, ranks.iter().map(|rank| sum(*rank, part)).collect::<Vec<f64>>()).coloured(colour)
+    let series = |name: &str, part: &dyn Fn(&Times) -> f64, colour: Colour| {
+        Series::new(name, ranks.iter().map(|rank| part(&analysis.exposed[*rank].all)).collect::<Vec<f64>>())
+            .coloured(colour)
     };
     let plot = StackedBars {
         groups: vec![Group { name: String::new(), bars: ranks.iter().map(|rank| name(analysis, *rank)).collect() }],
         value: Axis::linear("per step (ms)"),
         series: vec![
-            series("exposed: waiting for other ranks", &|one| one.waiting.unwrap_or(0.0), Colour::Rival),
-            series("exposed: transfer", &|one| one.exposed - one.waiting.unwrap_or(0.0), Colour::Nth(4)),
-            series("hidden behind computation", &|one| one.hidden, Colour::Nth(0)),
+            series("exposed: waiting for other ranks", &|times| times.waiting, Colour::Rival),
+            series("exposed: transfer", &|times| times.exposed - times.waiting, Colour::Nth(4)),
+            series("hidden behind computation", &|times| times.hidden, Colour::Nth(0)),
         ],
         whole: Whole::Sum,
         keys: Vec::new(),
         intervals: Vec::new(),
     };
-    let caption =
-        "Kinds of exchanges that go on at the same time count each. Only exposed communication makes a step longer.";
+    let caption = "What goes on at the same time counts once. Only exposed communication makes a step longer.";
     Chart::new("Exposed and hidden communication", caption, Plot::StackedBars(plot))
 }

@@ -75,6 +75,12 @@ impl Waiting {
         Waiting { exchanges: timed, steps, uncertainty: clocks.uncertainty() / 1e6 }
     }
 
+    /// Of a job whose exchanges cannot be told apart.
+    pub fn unknown(job: &Job, clocks: &Clocks) -> Self {
+        let steps = job.steps.iter().map(|step| empty(job, &step.of)).collect();
+        Waiting { exchanges: Vec::new(), steps, uncertainty: clocks.uncertainty() / 1e6 }
+    }
+
     /// Milliseconds that a rank waits for another one in a step, over the steps; none without steps.
     pub fn summary(&self, rank: usize, other: usize) -> Option<Summary> {
         self.over_steps(|step| step.waits(rank, other) as f64)

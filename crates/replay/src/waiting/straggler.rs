@@ -17,6 +17,10 @@ pub struct Straggler {
     pub share: f64,
     /// The share of steps in which the others wait longest for this rank, from 0 to 1.
     pub steadiness: f64,
+    /// Its share of all waiting in all steps, from 0 to 1.
+    pub of_all: f64,
+    /// Milliseconds that the others wait for it in each of the steps in which that is long and longer than for any other rank.
+    pub occasions: Vec<f64>,
     /// What it does longer than the others, the largest difference first.
     pub excess: Vec<Excess>,
 }
@@ -39,7 +43,7 @@ impl Excess {
     }
 }
 
-/// Shorter differences are none to name: this share of the waiting that a rank causes.
+/// Shorter differences are none to name: this share of the waiting that a rank causes; and so is shorter waiting, of a step.
 const WORTH: f64 = 0.02;
 
 /// The ranks of a job, the one that the others wait for longest first. `activities` are those of
@@ -53,10 +57,16 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
             (0..job.ranks.len()).all(|other| step.caused(other) <= step.caused(rank)) && step.caused(rank) > 0.0
         };
         let steady = waiting.steps.iter().filter(most).count();
+        let is_long = |step: &&super::Matrix| step.caused(rank) >= WORTH * step.length as f64;
+        let occasions = waiting.steps.iter().filter(most).filter(is_long);
+        let all: f64 = waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused(one))).sum();
+        let own: f64 = waiting.steps.iter().map(|step| step.caused(rank)).sum();
         Some(Straggler {
             rank,
             share: summary.mean / perf4sight_base::stats::mean(&length).max(f64::MIN_POSITIVE),
             steadiness: steady as f64 / waiting.steps.len() as f64,
+            of_all: own / all.max(f64::MIN_POSITIVE),
+            occasions: occasions.map(|step| step.caused(rank) / 1e6).collect(),
             excess: excess(rank, &means, WORTH * summary.mean),
             caused: summary,
         })

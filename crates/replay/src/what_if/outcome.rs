@@ -6,12 +6,12 @@ use crate::graph::StepGraph;
 use crate::graph::recorded::Recorded;
 use crate::simulate::{Schedule, Share, critical_path, shares, simulate};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::stats::percentile;
+use perf4sight_base::stats::{mean, percentile};
 
 /// A predicted time in nanoseconds, with the interval over the recorded steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
-    /// Of the typical step.
+    /// Of the typical step, or the mean of all if none is typical.
     pub time: f64,
     /// The lower bound.
     pub low: f64,
@@ -30,7 +30,7 @@ impl Prediction {
 /// What changes bring.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The step as it is, in nanoseconds.
+    /// The step as it is, in nanoseconds: the typical one, or the mean of all if none is typical.
     pub before: u64,
     /// The step with the changes.
     pub after: Prediction,
@@ -58,17 +58,24 @@ const MODEL: f64 = 0.04;
 /// A change that cannot be made to the step.
 pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<Outcome> {
     let typical = Scenario { step: recorded.typical.clone(), communication: communication.clone() };
-    let before = typical.step.time(&simulate(&typical.step.graph));
+    let mut before = typical.step.time(&simulate(&typical.step.graph)) as f64;
     let all = &references(changes);
     let changed = with(typical, all)?;
     let schedule = simulate(&changed.step.graph);
-    let time = length(&changed.step, &schedule)?;
+    let mut time = length(&changed.step, &schedule)?;
     let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule), time as u64);
-    let [low, high] = bounds(recorded, communication, all)?.map(|ratio| ratio * before as f64);
+    let of_steps: Result<Vec<[f64; 2]>> =
+        (0..recorded.steps.len()).map(|index| times(recorded.step(index), communication.clone(), all)).collect();
+    let of_steps = of_steps?;
+    if recorded.varies {
+        [before, time] = [0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>()));
+    }
+    let ratios: Vec<f64> = of_steps.iter().map(|[before, after]| after / before).collect();
+    let [low, high] = bounds(recorded, communication, all, &ratios)?.map(|ratio| ratio * before);
     let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
     let assumptions = changes.iter().filter_map(|change| change.assumption()).collect();
     let alone = alone(recorded, communication, all).ok().flatten();
-    Ok(Outcome { before, after, alone, critical, assumptions })
+    Ok(Outcome { before: before as u64, after, alone, critical, assumptions })
 }
 
 fn references(changes: &[Box<dyn Change>]) -> Vec<&dyn Change> {
@@ -96,12 +103,18 @@ pub fn changed_step(
     Ok(with(typical, &references(changes))?.step)
 }
 
-/// The least and the greatest relative time of a step with changes.
-fn bounds(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<[f64; 2]> {
-    let of_steps: Result<Vec<f64>> =
-        (0..recorded.steps.len()).map(|index| ratio(recorded.step(index), communication.clone(), changes)).collect();
-    let of_steps = of_steps?;
-    let mut bounds = BOUNDS.map(|bound| percentile(&of_steps, bound));
+/// The least and the greatest relative time of a step with changes, from those of the recorded steps.
+fn bounds(
+    recorded: &Recorded,
+    communication: &Communication,
+    changes: &[&dyn Change],
+    of_steps: &[f64],
+) -> Result<[f64; 2]> {
+    let mut bounds = BOUNDS.map(|bound| percentile(of_steps, bound));
+    let ratio = |step, communication, changes: &[&dyn Change]| -> Result<f64> {
+        let [before, after] = times(step, communication, changes)?;
+        Ok(after / before)
+    };
     let mut widen = |ratio: f64| bounds = [bounds[0].min(ratio), bounds[1].max(ratio)];
     for (place, change) in changes.iter().enumerate() {
         for bound in change.bounds() {
@@ -117,11 +130,11 @@ fn bounds(recorded: &Recorded, communication: &Communication, changes: &[&dyn Ch
     Ok(bounds)
 }
 
-/// The time of a step with changes as a multiple of that without.
-fn ratio(step: StepGraph, communication: Communication, changes: &[&dyn Change]) -> Result<f64> {
+/// The time of a step without changes and with them, in nanoseconds.
+fn times(step: StepGraph, communication: Communication, changes: &[&dyn Change]) -> Result<[f64; 2]> {
     let before = step.time(&simulate(&step.graph)).max(1) as f64;
     let changed = with(Scenario { step, communication }, changes)?;
-    Ok(length(&changed.step, &simulate(&changed.step.graph))? / before)
+    Ok([before, length(&changed.step, &simulate(&changed.step.graph))?])
 }
 
 /// A step of more than 100 days, in nanoseconds, is no answer.

@@ -1,10 +1,9 @@
 //! Builds the traces of a SQLite file, one per process.
 
 use crate::category::Category;
-use crate::damage::{Kind, left_out};
+use crate::damage::{Kind, left_out, possible};
 use crate::room;
 use crate::trace::{Event, Header, Phase, Trace, Track, TrackId};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -112,8 +111,7 @@ impl Processes {
         });
         let finish = |process: Process| {
             let mut trace = Trace { file: self.file.clone(), header: self.header.clone(), ..process.trace };
-            trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
-            trace.events.shrink_to_fit();
+            trace.put_in_order();
             trace.damage.others.extend(self.warnings.iter().cloned());
             trace
         };
@@ -130,11 +128,9 @@ impl Process {
             (None, _) => Err(Kind::Timeless),
             (Some(start), None) if happening.category == Category::Annotation => Ok((start, 0, Phase::Instant)),
             (Some(_), None) => Err(Kind::Endless),
-            (Some(start), Some(end)) => match end.checked_sub(start) {
-                None => Err(Kind::OutOfRange),
-                Some(..0) => Err(Kind::NegativeDuration),
-                Some(duration) => Ok((start, duration, Phase::Complete)),
-            },
+            (Some(start), Some(end)) => {
+                possible(end.checked_sub(start)).map(|duration| (start, duration, Phase::Complete))
+            }
         };
         let added = times.and_then(|times| Ok((times, self.track(number, place)?)));
         let ((start, duration, phase), track) = match added {

@@ -3,10 +3,6 @@
 use super::json::FORMAT;
 use perf4sight_base::error::Result;
 use perf4sight_base::result_files::{ResultFiles, Results};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use std::fs;
-use std::io::BufReader;
 use std::path::Path;
 
 /// The file that identifies a folder as one of a strategy.
@@ -31,24 +27,10 @@ pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Res
     let results = Results {
         mark: JSON,
         unfinished: ".optimize.",
-        is_ours: is_strategy,
+        format: FORMAT,
+        lists: ["proposals", "warnings"],
         replaces_input: "a trace has the name of a file that optimize writes",
         names: [JSON, REPORT, STRATEGY].into_iter().chain(OF_PASSES).map(str::to_owned).collect(),
     };
     ResultFiles::new(out, results, inputs)
-}
-
-/// The top level of `optimize.json`.
-#[derive(Deserialize)]
-struct Head {
-    format: u32,
-    #[serde(rename = "proposals")]
-    _proposals: Vec<IgnoredAny>,
-    #[serde(rename = "warnings")]
-    _warnings: Vec<IgnoredAny>,
-}
-
-fn is_strategy(file: &Path) -> bool {
-    let head = fs::File::open(file).map(BufReader::new).map(serde_json::from_reader::<_, Head>);
-    matches!(head, Ok(Ok(Head { format: 1..=FORMAT, .. })))
 }

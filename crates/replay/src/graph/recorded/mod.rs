@@ -3,7 +3,9 @@
 //! Every node has an end time in the traces. Its duration is the time from the last end of what it waits for until its
 //! own end. Where the edges are true, a replay with the durations of one step ends when the step did. With the median
 //! durations of the faster half of the steps it is a step that nothing disturbs; with the medians of all steps and the load
-//! that was on each rank it is one as they were recorded.
+//! that was on each rank it is one as they were recorded. Where in each step something else takes long, as with batches
+//! of different sizes, no step takes as long as its operations usually do: the one of median length is shown, and the mean of all
+//! counts.
 
 mod assembly;
 mod backward;
@@ -16,6 +18,7 @@ mod memory;
 mod rows;
 mod streams;
 mod threads;
+mod varies;
 mod waits;
 
 pub use distortion::{Correction, Distortion};
@@ -25,6 +28,7 @@ use super::{Calls, StepGraph};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
+use crate::simulate::simulate;
 use assembly::Assembly;
 use load::{Load, Works};
 use perf4sight_base::error::Result;
@@ -35,8 +39,11 @@ use std::collections::BTreeMap;
 /// The graph of a job's steps.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// The graph with the median durations over the faster half of [`Recorded::steps`].
+    /// The graph with the median durations over the faster half of [`Recorded::steps`]; if steps differ in what takes long, with
+    /// those of the step of median length.
     pub typical: StepGraph,
+    /// Whether steps differ in what takes long, so that none is typical.
+    pub varies: bool,
     /// The indices in [`Job::steps`] of the steps in which all ranks did the same operations in the same order.
     pub steps: Vec<usize>,
     /// The duration of every node in each of these steps, in nanoseconds.
@@ -82,6 +89,9 @@ impl Recorded {
     /// A step as they were recorded, with what disturbed them: operations take their medians under the load of the step of
     /// median length, or that between the two in the middle.
     pub fn as_recorded(&self) -> StepGraph {
+        if self.varies {
+            return self.typical.clone();
+        }
         let usual = self.with(durations::median);
         let works = Works::of(&usual);
         let mut by_time: Vec<usize> = (0..self.steps.len()).collect();
@@ -99,8 +109,12 @@ impl Recorded {
         Load::of(&usual, &works, own).on(usual, &works)
     }
 
-    /// A step in which every operation is as short as it ever was.
+    /// A step in which every operation is as short as it ever was; if steps differ in what takes long, the shortest one.
     pub fn least(&self) -> StepGraph {
+        if self.varies {
+            let shortest = (0..self.recorded.len()).min_by_key(|index| self.recorded[*index]);
+            return shortest.map_or_else(|| self.typical.clone(), |index| self.step(index));
+        }
         self.with(durations::least)
     }
 
@@ -158,9 +172,31 @@ impl Rows {
         let mut typical = assembly.step;
         let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
         durations::set(&mut typical.graph, &durations, &undisturbed(&recorded), durations::median);
+        let usual = typical.time(&simulate(&typical.graph));
+        let varies = mean_but_longest(&recorded) > VARIES * usual as f64
+            && varies::shows(&typical.graph, &durations, &recorded, usual);
+        let middle = middle(&recorded).filter(|_| varies);
+        middle.into_iter().for_each(|step| durations::set(&mut typical.graph, &durations, &[step], durations::median));
         let steps = steps.iter().map(|(step, _)| *step).collect();
-        Ok((Recorded { typical, steps, durations, recorded }, of_others))
+        Ok((Recorded { typical, varies, steps, durations, recorded }, of_others))
     }
+}
+
+/// From this ratio of the mean step to one in which each operation takes as long as usual, steps may differ in what takes long.
+const VARIES: f64 = 1.2;
+
+/// The mean of the steps without the longest, which may be the first one, or chance.
+fn mean_but_longest(times: &[u64]) -> f64 {
+    let longest = times.iter().max().filter(|_| times.len() > 1);
+    let others = times.iter().map(|time| *time as f64).sum::<f64>() - longest.map_or(0.0, |time| *time as f64);
+    others / (times.len() - usize::from(longest.is_some())).max(1) as f64
+}
+
+/// The index of the step of median length, or of the shorter one of the two in the middle.
+fn middle(times: &[u64]) -> Option<usize> {
+    let mut by_time: Vec<usize> = (0..times.len()).collect();
+    by_time.sort_by_key(|index| times[*index]);
+    by_time.get(times.len().saturating_sub(1) / 2).copied()
 }
 
 /// Nanoseconds of a step: the longest of the ranks'.
@@ -184,12 +220,17 @@ fn undisturbed(times: &[u64]) -> Vec<usize> {
     by_time
 }
 
-/// The steps in which all ranks did the same as in most steps; of equally many the earliest.
+/// The steps in which all ranks did the same as in most steps, of those that exchange anything if there are such; of equally
+/// many the earliest.
 fn alike(read: &[(usize, Vec<RankStep>)]) -> Vec<usize> {
     let mut groups: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
     for (step, ranks) in read {
         groups.entry(ranks.iter().map(RankStep::signature).collect()).or_default().push(*step);
     }
-    let most = groups.into_values().max_by_key(|steps| (steps.len(), std::cmp::Reverse(steps[0])));
+    // With steps that exchange nothing, as where gradients are accumulated over several, the others decide what communication costs.
+    let exchanges = |step: usize| {
+        read.iter().any(|(index, ranks)| *index == step && ranks.iter().any(|rank| !rank.parts.is_empty()))
+    };
+    let most = groups.into_values().max_by_key(|steps| (exchanges(steps[0]), steps.len(), std::cmp::Reverse(steps[0])));
     most.unwrap_or_default()
 }

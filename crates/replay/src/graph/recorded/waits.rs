@@ -29,28 +29,34 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
             .any(|row| matches!(row.kind, Kind::Kernel | Kind::Wait))
     };
     let streams: Vec<bool> = (0..reference.tracks.len()).map(is_stream).collect();
+    let ends = [false, true].map(|of_streams| ends_of_work(reference, |track| streams[track] == of_streams));
     let mut found = Vec::new();
     for (track, (_, range)) in reference.tracks.iter().enumerate() {
         for row in range.clone().filter(|row| reference.rows[*row].kind == Kind::Gap) {
             let before = row.checked_sub(1).filter(|before| range.contains(before));
             let known = before.map_or(reference.start, |before| reference.rows[before].end);
             let known = launches.get(&row).map_or(known, |launch| reference.rows[*launch].end.max(known));
-            let others = (0..streams.len()).filter(|other| *other != track && streams[*other] == streams[track]);
-            let ends = others.filter_map(|other| last_work(reference, other, reference.rows[row].end));
-            let latest = ends.max_by_key(|other| reference.rows[*other].end);
-            let is_gap = reference.rows[row].end - known >= SHORTEST;
-            let latest = latest.filter(|other| is_gap && reference.rows[*other].end > known);
+            if reference.rows[row].end - known < SHORTEST {
+                continue;
+            }
+            let ends = &ends[usize::from(streams[track])];
+            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end);
+            let during = ends[..until].iter().rev().take_while(|(end, ..)| *end > known);
+            let latest =
+                during.map(|(_, of, other)| (*of, *other)).find(|(of, _)| *of != track).map(|(_, other)| other);
             found.extend(latest.filter(|other| holds(steps, *other, row)).map(|other| (other, row)));
         }
     }
     found
 }
 
-/// The last row of a track that is work and ends by a moment.
-fn last_work(step: &RankStep, track: usize, moment: i64) -> Option<usize> {
-    let (id, range) = &step.tracks[track];
-    let last = step.before(*id, moment)?;
-    (range.start..=last).rev().find(|row| step.rows[*row].kind != Kind::Gap)
+/// The ends of the work of some tracks in order, each with its track and row.
+fn ends_of_work(step: &RankStep, is_wanted: impl Fn(usize) -> bool) -> Vec<(i64, usize, usize)> {
+    let tracks = step.tracks.iter().enumerate().filter(|(track, _)| is_wanted(*track));
+    let work = tracks.flat_map(|(track, (_, rows))| rows.clone().map(move |row| (step.rows[row].end, track, row)));
+    let mut ends: Vec<(i64, usize, usize)> = work.filter(|(.., row)| step.rows[*row].kind != Kind::Gap).collect();
+    ends.sort_unstable();
+    ends
 }
 
 /// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that are the
@@ -63,7 +69,9 @@ pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize) -> BTreeMap<usize, u
     let mut waits = BTreeMap::new();
     let mut next = None;
     for number in numbers.into_iter().rev() {
-        next = during(steps, rank, number).or(next);
+        // An exchange may have ended before the call that enqueued it returned: nothing waits for it.
+        let launch = first[rank].parts[&number].launch;
+        next = during(steps, rank, number).or(next).filter(|row| *row > launch);
         waits.extend(next.map(|row| (number, row)));
     }
     waits

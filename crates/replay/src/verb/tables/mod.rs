@@ -3,7 +3,6 @@
 pub(in crate::verb) mod replayed;
 
 use crate::Analysis;
-use crate::exposed::Exposed;
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Table};
@@ -40,20 +39,17 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
     shown.sort_unstable();
     for rank in shown {
         let clock = &analysis.clocks.ranks[rank];
-        let sum = |part: fn(&Exposed) -> f64| {
-            let own = analysis.exposed.iter().filter(|one| one.rank == rank);
-            Milliseconds(own.map(part).sum())
-        };
+        let communication = analysis.exposed[rank].all;
         let half = clock.interval.filter(|_| rank > 0).map(|[low, high]| Milliseconds((high - low) / 2e6));
-        let several = |cell: Cell| if analysis.job.ranks.len() > 1 { cell } else { Cell::Missing };
+        let known = |cell: Cell| if analysis.is_waiting_known() { cell } else { Cell::Missing };
         table.row([
             u64::from(analysis.job.ranks[rank].number).into(),
             (analysis.job.steps.len() as u64).into(),
             mean(Summary::of(&analysis.steps(rank))),
-            several(mean(waits(analysis, rank))),
-            several(mean(caused(analysis, rank))),
-            sum(|one| one.exposed).into(),
-            sum(|one| one.hidden).into(),
+            known(mean(waits(analysis, rank))),
+            known(mean(caused(analysis, rank))),
+            Milliseconds(communication.exposed).into(),
+            Milliseconds(communication.hidden).into(),
             Milliseconds(clock.offset / 1e6).into(),
             half.into(),
         ]);
@@ -146,15 +142,16 @@ pub(in crate::verb) fn communication(analysis: &Analysis) -> Table {
         Column::number("hidden_ms", "hidden"),
     ];
     let mut table = Table::new("Communication per step: exposed, and hidden behind computation", columns);
-    for one in analysis.exposed.iter().take(RANKS) {
+    let ranks = analysis.job.ranks.iter().zip(&analysis.exposed);
+    for (rank, one) in ranks.flat_map(|(rank, own)| own.kinds.iter().map(move |one| (rank, one))).take(RANKS) {
         table.row([
-            u64::from(analysis.job.ranks[one.rank].number).into(),
+            u64::from(rank.number).into(),
             one.group.as_str().into(),
             one.operation.label().into(),
             one.count.into(),
-            Milliseconds(one.exposed).into(),
-            one.waiting.map(Milliseconds).into(),
-            Milliseconds(one.hidden).into(),
+            Milliseconds(one.times.exposed).into(),
+            one.known.then_some(Milliseconds(one.times.waiting)).into(),
+            Milliseconds(one.times.hidden).into(),
         ]);
     }
     table

@@ -1,0 +1,158 @@
+//! Which process group an exchange is of, where the trace of it does not say: gloo records none. The traces list the groups,
+//! and by the clocks as they were recorded no rank may have ended an exchange before all of its group began it.
+
+use super::Call;
+use crate::ranks::Job;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+
+/// What is known of process groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Groups {
+    /// Traces name them, or there is one alone.
+    Known,
+    /// Each exchange was taken for one of the largest group whose ranks can have been in it together.
+    Assumed,
+    /// No choice of groups is possible by the clocks, or too many are.
+    Unknown,
+}
+
+/// The clocks of processes on one host differ by less, in nanoseconds (see `clocks`).
+const TOLERANCE: i64 = 1_000_000;
+/// Ways to choose groups that are tried at most.
+const TRIES: usize = 20_000;
+
+/// Gives the calls without a process group one.
+pub(super) fn assign(job: &Job, calls: &mut [Vec<Call>]) -> Groups {
+    let groups = of_several(job);
+    if groups.len() < 2 || !calls.iter().flatten().any(|call| call.step.is_some() && lacks_group(call)) {
+        return Groups::Known;
+    }
+    let Some(steps) = in_steps(job, calls) else { return Groups::Unknown };
+    let search = Search { job, calls, groups: &groups, steps: &steps };
+    let Some(chosen) = search.cheapest() else { return Groups::Unknown };
+    let mut heads = vec![0; job.ranks.len()];
+    for group in chosen {
+        let members = &groups[group];
+        let numbers: Vec<String> = members.iter().map(|rank| job.ranks[*rank].number.to_string()).collect();
+        for &rank in members {
+            for &call in &steps[rank][heads[rank]] {
+                calls[rank][call].arguments.ranks = format!("[{}]", numbers.join(", "));
+            }
+            heads[rank] += 1;
+        }
+    }
+    Groups::Assumed
+}
+
+/// The groups of several given ranks that any trace lists, as indices of ranks, the largest first.
+fn of_several(job: &Job) -> Vec<Vec<usize>> {
+    let place = |number: &u32| job.ranks.iter().position(|rank| rank.number == *number);
+    let listed = job.ranks.iter().flat_map(|rank| &rank.trace.header.groups);
+    let groups: BTreeSet<BTreeSet<usize>> = listed.map(|group| group.iter().filter_map(place).collect()).collect();
+    let mut groups: Vec<Vec<usize>> = groups
+        .into_iter()
+        .map(|group| group.into_iter().collect())
+        .filter(|group: &Vec<usize>| group.len() > 1)
+        .collect();
+    groups.sort_by_key(|group| Reverse(group.len()));
+    groups
+}
+
+fn lacks_group(call: &Call) -> bool {
+    call.arguments.group.is_empty() && call.arguments.ranks.is_empty() && !call.operation.is_between_two()
+}
+
+/// For each rank the calls without a group, by their order in a step: the call in each step. None if steps differ in them.
+fn in_steps(job: &Job, calls: &[Vec<Call>]) -> Option<Vec<Vec<Vec<usize>>>> {
+    let of_rank = |(rank, calls): (usize, &Vec<Call>)| -> Option<Vec<Vec<usize>>> {
+        let of_step = |step: usize| -> Vec<usize> {
+            let own = calls.iter().enumerate().filter(|(_, call)| call.step == Some(step) && lacks_group(call));
+            own.map(|(index, _)| index).collect()
+        };
+        let steps: Vec<Vec<usize>> = job.steps.iter().map(|step| of_step(step.of[rank])).collect();
+        let count = steps.first()?.len();
+        let alike = steps.iter().all(|own| own.len() == count);
+        alike.then(|| (0..count).map(|nth| steps.iter().map(|own| own[nth]).collect()).collect())
+    };
+    calls.iter().enumerate().map(of_rank).collect()
+}
+
+/// A search for groups of all calls, one after the other.
+struct Search<'a> {
+    job: &'a Job,
+    calls: &'a [Vec<Call>],
+    groups: &'a [Vec<usize>],
+    /// Of each rank, its calls in a step in order, each in every step.
+    steps: &'a [Vec<Vec<usize>>],
+}
+
+impl Search<'_> {
+    /// The groups of the exchanges in order that cost least; none if no groups are possible, or too many were tried (Hart, Nilsson and
+    /// Raphael 1968: what may lead to the end at the least cost goes on first).
+    fn cheapest(&self) -> Option<Vec<usize>> {
+        let start = vec![0; self.job.ranks.len()];
+        let mut open = BinaryHeap::from([Reverse((self.at_least(&start), self.left(&start), start.clone()))]);
+        let mut reached: HashMap<Vec<usize>, (i64, Vec<usize>)> = HashMap::from([(start, (0, Vec::new()))]);
+        while let Some(Reverse((_, left, heads))) = open.pop() {
+            let (cost, chosen) = reached[&heads].clone();
+            if left == 0 {
+                return Some(chosen);
+            }
+            if reached.len() > TRIES {
+                return None;
+            }
+            let costs = self.groups.iter().map(|group| self.cost(group, &heads));
+            for (place, own) in costs.enumerate().filter_map(|(place, own)| Some((place, own?))) {
+                let (mut next, cost) = (heads.clone(), cost.saturating_add(own));
+                self.groups[place].iter().for_each(|rank| next[*rank] += 1);
+                if reached.get(&next).is_none_or(|(known, _)| cost < *known) {
+                    open.push(Reverse((cost.saturating_add(self.at_least(&next)), self.left(&next), next.clone())));
+                    reached.insert(next, (cost, [chosen.as_slice(), &[place]].concat()));
+                }
+            }
+        }
+        None
+    }
+
+    /// The number of calls that are left.
+    fn left(&self, heads: &[usize]) -> usize {
+        heads.iter().zip(self.steps).map(|(head, own)| own.len() - head).sum()
+    }
+
+    /// What these cost at least.
+    fn at_least(&self, heads: &[usize]) -> i64 {
+        TOLERANCE * self.left(heads).div_ceil(self.groups[0].len()) as i64
+    }
+
+    /// What it costs to take the next calls of a group's ranks for parts of one exchange in each step: by how many nanoseconds they end
+    /// apart, on average, and something for each exchange, so that as few as possible are found. None if that is not possible.
+    fn cost(&self, group: &[usize], heads: &[usize]) -> Option<i64> {
+        let next: Option<Vec<&Vec<usize>>> = group.iter().map(|rank| self.steps[*rank].get(heads[*rank])).collect();
+        let next = next?;
+        let apart = |step: usize| {
+            let parts = group.iter().zip(&next).map(|(rank, steps)| (*rank, &self.calls[*rank][steps[step]]));
+            self.apart(&parts.collect::<Vec<(usize, &Call)>>())
+        };
+        let steps = self.job.steps.len();
+        let apart: i64 = (0..steps).map(apart).sum::<Option<i64>>()?;
+        Some(TOLERANCE + apart / steps.max(1) as i64)
+    }
+
+    /// By how many nanoseconds calls end apart; none if they cannot be parts of one exchange.
+    fn apart(&self, parts: &[(usize, &Call)]) -> Option<i64> {
+        let first = parts[0].1;
+        let is_alike = |call: &Call| {
+            call.operation == first.operation && (!first.operation.is_even() || call.bytes() == first.bytes())
+        };
+        let times = parts.iter().map(|(rank, call)| {
+            let base = self.job.ranks[*rank].trace.header.base;
+            (call.time.0.saturating_add(base), call.time.1.saturating_add(base))
+        });
+        let last_start = times.clone().map(|(start, _)| start).max()?;
+        let first_end = times.clone().map(|(_, end)| end).min()?;
+        let last_end = times.map(|(_, end)| end).max()?;
+        let is_possible = !first.operation.synchronises() || last_start <= first_end.saturating_add(TOLERANCE);
+        (is_possible && parts.iter().all(|(_, call)| is_alike(call))).then_some(last_end - first_end)
+    }
+}
