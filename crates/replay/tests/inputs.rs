@@ -331,6 +331,9 @@ fn broken_chakra_traces_are_refused_or_named() {
     let error = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
     assert!(error(&[node(1, 2), node(2, 1)].concat()).contains("in a circle: n (rank 0)"));
     assert!(error(&[node(1, 1), node(1, 1)].concat()).contains("two nodes with the id 1"));
+    // Field 7 is the duration in microseconds: 2^63.
+    let endless = [vec![18, 8, 1, 18, 1, b'n', 24, 4, 56], vec![0x80; 9], vec![1]].concat();
+    assert!(error(&endless).contains("take 292 years or more, node 1 most"), "{}", error(&endless));
     assert!(error(&[]).contains("no node"));
     assert!(error(&[200, 200, 200]).contains("no Chakra trace"));
     let warnings = |bytes: &[u8]| read(bytes).unwrap().ranks[0].trace.damage.warnings().join("\n");

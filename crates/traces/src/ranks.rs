@@ -33,6 +33,11 @@ pub fn read(file: &Path) -> Result<Trace> {
 }
 
 fn read_all(file: &Path) -> Result<Vec<Trace>> {
+    if file.is_file() && is_own(file) {
+        return Err(Error::input("is what perf4sight wrote about all ranks, not the trace of one")
+            .file(file)
+            .help("name the traces that it was made from"));
+    }
     match sqlite::is_sqlite(file) {
         true => sqlite::read(file),
         false => kineto::read(file).map(|trace| vec![trace]),
@@ -67,7 +72,7 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     }
     let mut ranks = ranks.finish();
     match ranks.first_mut() {
-        Some(first) => first.trace.damage.others.extend(without(&passed_over)),
+        Some(first) => first.trace.damage.of_other_files.extend(without(&passed_over)),
         None => {
             if let Some((_, error)) = passed_over.into_iter().next() {
                 return Err(error);
@@ -197,7 +202,7 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let error = error.expected("files that end in .json, .json.gz, .sqlite, .nvprof or .nvvp");
     if let Some(own) = own.first() {
         let own = own.display();
-        return Err(error.help(format!("perf4sight wrote {own}, which is read if it is named by itself")));
+        return Err(error.help(format!("perf4sight wrote {own}: name the traces that it was made from")));
     }
     Err(match instead(&entries) {
         Some(advice) => error.help(advice),

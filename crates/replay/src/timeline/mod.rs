@@ -1,17 +1,22 @@
 //! Writes events of all ranks on one clock, in Chrome's trace format, which Perfetto and Chrome's viewer open.
 
+mod rows;
+
 use crate::Analysis;
+use crate::collectives::Operation;
 use crate::graph::{Kind, NodeId};
 use crate::ranks::Rank;
 use crate::replayed::Replayed;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Phase, TIMELINE};
+use perf4sight_traces::{Category, Phase, TIMELINE, TrackId};
+use rows::{Place, Rows};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 
 /// Writes the events of all ranks that begin in a window of the common timeline, in nanoseconds; of the whole traces
-/// without a window. Each rank is a process. The replayed typical step, if there is one, begins with the window; each
-/// rank's part of it is a process next to what was recorded.
+/// without a window. The window, or the first event, begins at 0: viewers leave out what is before. Each rank is a process.
+/// The replayed typical step, if there is one, begins with the window; each rank's part of it is a process next to what was
+/// recorded.
 ///
 /// # Errors
 /// A failure to write.
@@ -22,20 +27,38 @@ pub fn write(
     target: impl Write,
 ) -> io::Result<()> {
     let mut list = List::begin(target)?;
+    let (begin, end) = window.unwrap_or_else(|| (earliest(analysis), i64::MAX));
+    let exchanges = exchanges(analysis);
     for (index, rank) in analysis.job.ranks.iter().enumerate() {
         names(index, rank).iter().try_for_each(|name| list.add(name))?;
+        let tracks = rank.trace.tracks.len();
+        let mut drawn = Drawn { rank: index, zero: begin, rows: Rows::new(tracks + 1), list: &mut list };
+        let is_shown = |start: i64| start >= begin && start < end;
         for event in rank.trace.events.iter().filter(|event| event.phase == Phase::Complete) {
-            let start = analysis.clocks.common(index, event.start);
-            if window.is_none_or(|(begin, end)| start >= begin && start < end) {
-                list.add(&of(analysis, index, event, start))?;
+            let time = (analysis.clocks.common(index, event.start), analysis.clocks.common(index, event.end()));
+            if is_shown(time.0) {
+                let place = drawn.rows.nested(event.track.index(), time);
+                drawn.new_row(place, || thread_name(rank, event.track))?;
+                drawn.slice(place, rank.trace.name(event), category(event.category), time)?;
             }
         }
+        exchanges[index].iter().filter(|own| is_shown(own.wait.0)).try_for_each(|own| drawn.exchange(tracks, own))?;
     }
-    waits(analysis, window, &mut list)?;
-    if let (Some((begin, _)), Some(replayed)) = (window, replayed) {
-        replay(replayed, analysis.job.ranks.len(), begin, &mut list)?;
+    if let Some(replayed) = replayed {
+        replay(replayed, analysis.job.ranks.len(), &mut list)?;
     }
-    list.end()
+    list.end_on_clock(begin)
+}
+
+/// When the first event of any rank begins.
+fn earliest(analysis: &Analysis) -> i64 {
+    let ranks = analysis.job.ranks.iter().enumerate();
+    let starts = ranks.flat_map(|(index, rank)| {
+        let complete = rank.trace.events.iter().filter(|event| event.phase == Phase::Complete);
+        complete.map(move |event| analysis.clocks.common(index, event.start))
+    });
+    let exchanges = analysis.waiting.exchanges.iter().flat_map(|timed| &timed.parts).map(|(_, (start, _))| *start);
+    starts.chain(exchanges).min().unwrap_or_default()
 }
 
 /// Writes the replayed typical step alone.
@@ -44,7 +67,7 @@ pub fn write(
 /// A failure to write.
 pub fn write_replayed(replayed: &Replayed, target: impl Write) -> io::Result<()> {
     let mut list = List::begin(target)?;
-    replay(replayed, 0, 0, &mut list)?;
+    replay(replayed, 0, &mut list)?;
     list.end()
 }
 
@@ -62,8 +85,17 @@ impl<W: Write> List<W> {
         Ok(List { target, is_empty: true })
     }
 
-    pub fn end(mut self) -> io::Result<()> {
-        self.target.write_all(b"\n]}\n")?;
+    pub fn end(self) -> io::Result<()> {
+        self.end_with("")
+    }
+
+    /// Ends the list; `zero` is what the clock of the first rank shows at 0, in nanoseconds.
+    fn end_on_clock(self, zero: i64) -> io::Result<()> {
+        self.end_with(&format!(r#", "otherData": {}"#, json!({"first_rank_at_zero_us": microseconds(zero)})))
+    }
+
+    fn end_with(mut self, more: &str) -> io::Result<()> {
+        writeln!(self.target, "\n]{more}}}")?;
         self.target.flush()
     }
 
@@ -90,24 +122,17 @@ fn names(index: usize, rank: &Rank) -> Vec<Value> {
     let process = json!({
         "ph": "M", "name": "process_name", "pid": index, "args": {"name": format!("rank {}", rank.number)}
     });
-    let thread = |id: perf4sight_traces::TrackId| {
-        let track = &rank.trace.tracks[id.index()];
-        let name = match track.thread_name.as_deref() {
-            Some(name) => name.to_owned(),
-            None => format!("{} {}", track.process, track.thread),
-        };
-        json!({"ph": "M", "name": "thread_name", "pid": index, "tid": id.index(), "args": {"name": name}})
-    };
+    let thread = |id: TrackId| named_row(index, id.index(), &thread_name(rank, id));
     std::iter::once(process).chain(rank.trace.track_ids().map(thread)).collect()
 }
 
-fn of(analysis: &Analysis, index: usize, event: &Event, start: i64) -> Value {
-    let trace = &analysis.job.ranks[index].trace;
-    let end = analysis.clocks.common(index, event.end());
-    json!({
-        "ph": "X", "pid": index, "tid": event.track.index(), "name": trace.name(event), "cat": category(event.category),
-        "ts": microseconds(start), "dur": microseconds(end - start),
-    })
+fn thread_name(rank: &Rank, id: TrackId) -> String {
+    let track = &rank.trace.tracks[id.index()];
+    track.thread_name.clone().unwrap_or_else(|| format!("{} {}", track.process, track.thread))
+}
+
+fn named_row(process: usize, row: usize, name: &str) -> Value {
+    json!({"ph": "M", "name": "thread_name", "pid": process, "tid": row, "args": {"name": name}})
 }
 
 /// Nanoseconds as a decimal number of microseconds.
@@ -115,38 +140,70 @@ pub(crate) fn microseconds(nanoseconds: i64) -> f64 {
     nanoseconds as f64 / 1e3
 }
 
-/// A row of each rank with its waiting and its transfers.
-fn waits<W: Write>(analysis: &Analysis, window: Option<Interval>, list: &mut List<W>) -> io::Result<()> {
-    let lane = |rank: usize| analysis.job.ranks[rank].trace.tracks.len();
-    for rank in 0..analysis.job.ranks.len() {
-        let name = json!({
-            "ph": "M", "name": "thread_name", "pid": rank, "tid": lane(rank), "args": {"name": "waiting and transfer"}
-        });
-        list.add(&name)?;
-    }
-    for timed in &analysis.waiting.exchanges {
-        let operation = analysis.exchanges.all[timed.exchange].operation;
-        for (rank, (start, _)) in &timed.parts {
-            if window.is_some_and(|(begin, end)| *start < begin || *start >= end) {
-                continue;
-            }
-            let last = analysis.job.ranks[timed.last].number;
-            let span = |name: String, from: i64, to: i64| {
-                json!({
-                    "ph": "X", "pid": rank, "tid": lane(*rank), "name": name, "cat": "exchange",
-                    "ts": microseconds(from), "dur": microseconds((to - from).max(0)),
-                })
-            };
-            let until = timed.waits_until(*rank).unwrap_or(timed.begun);
-            list.add(&span(format!("waits for rank {last}"), *start, until))?;
-            list.add(&span(operation.to_string(), timed.begun, timed.begun + timed.transfer()))?;
-        }
-    }
-    Ok(())
+/// A rank's part in an exchange.
+struct Exchange {
+    wait: Interval,
+    transfer: Interval,
+    operation: Operation,
+    /// The number of the rank that all wait for.
+    last: u32,
 }
 
-/// The operations of a replayed step that begins at a moment; what belongs to no rank is on the links between them.
-fn replay<W: Write>(replayed: &Replayed, processes: usize, begin: i64, list: &mut List<W>) -> io::Result<()> {
+/// The parts of each rank in exchanges, in the order in which they begin.
+fn exchanges(analysis: &Analysis) -> Vec<Vec<Exchange>> {
+    let mut exchanges: Vec<Vec<Exchange>> = analysis.job.ranks.iter().map(|_| Vec::new()).collect();
+    for timed in &analysis.waiting.exchanges {
+        for (rank, (start, _)) in &timed.parts {
+            exchanges[*rank].push(Exchange {
+                wait: (*start, timed.waits_until(*rank).unwrap_or(timed.begun)),
+                transfer: (timed.begun, timed.begun + timed.transfer()),
+                operation: analysis.exchanges.all[timed.exchange].operation,
+                last: analysis.job.ranks[timed.last].number,
+            });
+        }
+    }
+    exchanges.iter_mut().for_each(|own| own.sort_by_key(|own| own.wait.0));
+    exchanges
+}
+
+/// What is being drawn of a rank.
+struct Drawn<'a, W: Write> {
+    rank: usize,
+    /// What is at 0 on the common timeline.
+    zero: i64,
+    rows: Rows,
+    list: &'a mut List<W>,
+}
+
+impl<W: Write> Drawn<'_, W> {
+    /// Names a row beside that of a track.
+    fn new_row(&mut self, place: Place, track: impl FnOnce() -> String) -> io::Result<()> {
+        let Some(count) = place.new else { return Ok(()) };
+        self.list.add(&named_row(self.rank, place.row, &format!("{} ({count})", track())))
+    }
+
+    fn slice(&mut self, place: Place, name: &str, category: &str, (begin, end): Interval) -> io::Result<()> {
+        self.list.add(&json!({
+            "ph": "X", "pid": self.rank, "tid": place.row, "name": name, "cat": category,
+            "ts": microseconds(begin - self.zero), "dur": microseconds((end - begin).max(0)),
+        }))
+    }
+
+    /// Waiting and transfer, in a row of exchanges that do not overlap.
+    fn exchange(&mut self, track: usize, own: &Exchange) -> io::Result<()> {
+        const NAME: &str = "waiting and transfer";
+        if !self.rows.has(track) {
+            self.list.add(&named_row(self.rank, track, NAME))?;
+        }
+        let place = self.rows.apart(track, (own.wait.0, own.wait.1.max(own.transfer.1)));
+        self.new_row(place, || NAME.to_owned())?;
+        self.slice(place, &format!("waits for rank {}", own.last), "exchange", own.wait)?;
+        self.slice(place, &own.operation.to_string(), "exchange", own.transfer)
+    }
+}
+
+/// The operations of a replayed step that begins at 0; what belongs to no rank is on the links between them.
+fn replay<W: Write>(replayed: &Replayed, processes: usize, list: &mut List<W>) -> io::Result<()> {
     let (graph, ranks) = (&replayed.step.graph, &replayed.step.ranks);
     let place = |rank: Option<u32>| ranks.iter().position(|own| Some(own.number) == rank).unwrap_or(ranks.len());
     let names =
@@ -156,7 +213,7 @@ fn replay<W: Write>(replayed: &Replayed, processes: usize, begin: i64, list: &mu
     }
     for (index, resource) in graph.resources().iter().enumerate() {
         let (process, name) = (processes + place(resource.rank), &resource.name);
-        list.add(&json!({"ph": "M", "name": "thread_name", "pid": process, "tid": index, "args": {"name": name}}))?;
+        list.add(&named_row(process, index, name))?;
     }
     let works = |id: &NodeId| graph.node(*id).duration > 0 && !matches!(graph.node(*id).kind, Kind::Gap | Kind::Start);
     for id in replayed.schedule.order().filter(works) {
@@ -164,7 +221,7 @@ fn replay<W: Write>(replayed: &Replayed, processes: usize, begin: i64, list: &mu
         list.add(&json!({
             "ph": "X", "pid": processes + place(graph.resource_of(id).rank), "tid": node.resource.index(),
             "name": graph.name(id), "cat": "replayed", "dur": microseconds(node.duration.cast_signed()),
-            "ts": microseconds(begin.saturating_add_unsigned(replayed.schedule.start(id))),
+            "ts": microseconds(replayed.schedule.start(id).cast_signed()),
         }))?;
     }
     Ok(())

@@ -249,8 +249,10 @@ impl Replay {
             Err(error) => (None, Some(error)),
         };
         warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
-        let answer = headline::of(&analysis, replayed.as_ref());
-        let answer = hang.headline().into_iter().chain([answer]).collect::<Vec<_>>().join("; ");
+        let hangs = hang.headline();
+        let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
+        let answer = (hangs.is_none() || waits).then(|| headline::of(&analysis, replayed.as_ref()));
+        let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
         Ok(Shown { analysis, replayed, answer, warnings, hang, failure })
     }
 
@@ -268,6 +270,9 @@ impl Replay {
         }
     }
 }
+
+/// Who waits for whom is part of the answer about a job that hangs from this share of a step on.
+const BESIDE_A_HANG: f64 = 0.02;
 
 fn algorithm(word: &str) -> Result<Algorithm> {
     match word {
