@@ -31,6 +31,7 @@ use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
 use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
+use perf4sight_traces::rank_list;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::Value;
@@ -306,7 +307,16 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
         format!(
-            "what recording adds to a step is not known, and is in all times: a step without it takes {least} to {most}, and the intervals of what-ifs hold that; perf4sight record measures it, or give the time of a step without the profiler (perf4sight replay --plain-step-ms)"
+            "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and a step without recording may be shorter still; perf4sight record measures it, or give the time of a step without the profiler (perf4sight replay --plain-step-ms)"
+        )
+    });
+    let absent =
+        Some(analysis.job.missing()).filter(|missing| !missing.is_empty() && replayed.answered().next().is_some());
+    let absent = absent.map(|missing| {
+        format!(
+            "what-ifs change the waiting for {} as if it were transfer: it is part of the transfers, for there is no trace of {}, and the intervals hold nothing of it",
+            rank_list(&missing),
+            if missing.len() == 1 { "that rank" } else { "those ranks" }
         )
     });
     let assumed = replayed.answered().flat_map(|(text, outcome)| {
@@ -315,7 +325,12 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, far, disturbed, distorted, unknown].into_iter().flatten().chain(assumed).chain(unanswered).collect()
+    [unlike, far, disturbed, distorted, unknown, absent]
+        .into_iter()
+        .flatten()
+        .chain(assumed)
+        .chain(unanswered)
+        .collect()
 }
 
 /// An error with what was expected and what helps, in one line.

@@ -76,6 +76,25 @@ fn as_many_ranks_by_the_same_algorithm_change_nothing() {
     }
 }
 
+/// All operations have one size, which does not show the latency: a table does.
+#[test]
+fn an_assumed_latency_is_said_and_a_table_knows_it() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let table = out.path().join("table.txt");
+    fs::write(&table, "1000 250 float sum -1 40.0 0 0 0\n8000000 2000000 float sum -1 9000.0 0 0 0\n").unwrap();
+    let what_ifs = ["bandwidth x 2", "latency x 2"];
+    for (nccl_tests, answered) in [(None, [true, false]), (Some(table), [true, true])] {
+        let mut replay = replay(vec![traces.path().to_owned()], &out.path().join("replay"), &what_ifs, Algorithm::Ring);
+        replay.request.nccl_tests = nccl_tests;
+        let mut context = context();
+        replay.run(&mut context).unwrap();
+        let changes = changes(&read(&out.path().join("replay")));
+        assert_eq!(changes.iter().map(Option::is_some).collect::<Vec<_>>(), answered, "{:?}", context.warnings());
+        let rests = context.warnings().iter().any(|warning| warning.contains("rests on how long a message takes"));
+        assert_eq!(rests, !answered[1], "{:?}", context.warnings());
+    }
+}
+
 /// The results of a replay in the folder of the traces, twice, and what other verbs write there.
 #[test]
 fn results_among_the_traces_are_no_traces() {
