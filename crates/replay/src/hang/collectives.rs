@@ -39,7 +39,7 @@ fn first_blocked(dumps: &[Dump], members: &Members, calls: &Calls<'_>) -> Option
             sequence: Some(sequence),
             behind: behind(&waiting),
             waiting: waiting.into_keys().collect(),
-            missing: missing(calls, sequence, &given),
+            missing: missing(calls, sequence, given.iter().filter_map(|rank| dump(*rank))),
             silent,
             different,
             all_known: members.all_known,
@@ -50,11 +50,18 @@ fn first_blocked(dumps: &[Dump], members: &Members, calls: &Calls<'_>) -> Option
 
 /// The ranks that have not come to an operation of a group, each with its last one. A rank whose recorder has gone on has
 /// forgotten the operation.
-fn missing(calls: &Calls<'_>, sequence: u64, given: &BTreeSet<u32>) -> BTreeMap<u32, Option<String>> {
+fn missing<'a>(
+    calls: &Calls<'_>,
+    sequence: u64,
+    given: impl Iterator<Item = &'a Dump>,
+) -> BTreeMap<u32, Option<String>> {
     let last = |rank: u32| calls.iter().rev().find_map(|(number, ranks)| Some((*number, *ranks.get(&rank)?)));
     let has_come = |rank: u32| last(rank).is_some_and(|(number, _)| number >= sequence);
-    let missing = given.iter().copied().filter(|rank| !has_come(*rank));
-    missing.map(|rank| (rank, last(rank).map(|(number, entry)| format!("{} {number}", entry.operation())))).collect()
+    let named = |dump: &Dump| {
+        let read = if dump.damaged > 0 { ", as far as its dump could be read" } else { "" };
+        last(dump.rank).map(|(number, entry)| format!("{} {number}{read}", entry.operation()))
+    };
+    given.filter(|dump| !has_come(dump.rank)).map(|dump| (dump.rank, named(dump))).collect()
 }
 
 /// Ranks whose GPU has not begun what others have. Without timing the recorder notices no beginning on any rank.

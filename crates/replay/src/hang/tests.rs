@@ -57,6 +57,14 @@ fn ranks_without_a_dump_are_not_there() {
 }
 
 #[test]
+fn what_a_damaged_dump_does_not_show_is_said() {
+    let mut dumps = dumps(2, &[WAITS, &[]]);
+    dumps[1].damaged = 1;
+    let headline = Hang::of(&dumps).headline().unwrap();
+    assert!(headline.ends_with("rank 1 in that group is all_reduce 1, as far as its dump could be read"), "{headline}");
+}
+
+#[test]
 fn a_link_is_blamed_only_where_all_ranks_are_known_to_have_come() {
     assert!(headline(2, &[WAITS, WAITS]).contains("which all ranks of the group have enqueued: a link or a GPU fails"));
     let unknown = headline(0, &[WAITS, WAITS]);

@@ -1,6 +1,7 @@
 //! The operations of a dump as events, where the recorder noted when they took place.
 
 use super::{Dump, Entry};
+use perf4sight_base::units::counted;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Builder, Category, Collective, Ranked, Span};
 use std::collections::BTreeSet;
@@ -18,8 +19,10 @@ pub(in crate::inputs) fn trace(dump: &Dump) -> Option<Ranked> {
         }
     }
     if untimed > 0 {
-        let sentence = "operations of the flight recorder have no times: they did not end, or timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on)";
-        builder.damage().others.push(format!("{untimed} {sentence}"));
+        let operations = counted(untimed, "operation");
+        builder.damage().others.push(format!(
+            "{operations} of the flight recorder without a time: not ended, or timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on)"
+        ));
     }
     let trace = builder.finish();
     (!trace.events.is_empty()).then_some(Ranked { rank: dump.rank, trace })
