@@ -48,6 +48,10 @@ fn verb<'a>(ranks: &BTreeSet<u32>, of_one: &'a str, of_several: &'a str) -> &'a 
     if ranks.len() == 1 { of_one } else { of_several }
 }
 
+fn have(ranks: &BTreeSet<u32>) -> String {
+    format!("{} {}", rank_list(ranks), verb(ranks, "has", "have"))
+}
+
 fn are(ranks: &BTreeSet<u32>) -> String {
     format!("{} {}", rank_list(ranks), verb(ranks, "is", "are"))
 }
@@ -77,7 +81,7 @@ impl Blocked {
             ),
             (true, true, true) if !self.behind.is_empty() => format!(
                 "{waits_in}, which {} enqueued and not begun: an earlier kernel there does not end",
-                format!("{} {}", rank_list(&self.behind), verb(&self.behind, "has", "have")),
+                have(&self.behind)
             ),
             (true, true, true) => format!(
                 "{waits_in}, which {} enqueued: a link or a GPU fails, or an earlier kernel does not end",
@@ -100,8 +104,7 @@ impl Blocked {
 
     /// `rank 2 has not come to`
     fn not_come(&self) -> String {
-        let missing = self.missing_ranks();
-        format!("{} {} not come to", rank_list(&missing), verb(&missing, "has", "have"))
+        format!("{} not come to", have(&self.missing_ranks()))
     }
 
     fn also_missing(&self) -> String {
@@ -117,9 +120,8 @@ impl Blocked {
 
     /// `rank 2 has enqueued no send`
     fn no_peer(&self) -> String {
-        let missing = self.missing_ranks();
         let counterpart = if self.operation.contains("->") { "receive" } else { "send" };
-        format!("{} {} enqueued no {counterpart}", rank_list(&missing), verb(&missing, "has", "have"))
+        format!("{} enqueued no {counterpart}", have(&self.missing_ranks()))
     }
 
     fn no_dump(&self) -> String {
