@@ -21,7 +21,7 @@ pub struct Ranked {
 /// listed in [`Trace::damage`].
 ///
 /// # Errors
-/// A file that cannot be read, that is no trace, or that has traces of several processes.
+/// A file that cannot be read, that is no trace, that [this program wrote](is_own), or that has traces of several processes.
 pub fn read(file: &Path) -> Result<Trace> {
     let mut traces = read_all(file)?;
     match (traces.pop(), traces.len()) {
@@ -50,7 +50,7 @@ fn read_all(file: &Path) -> Result<Vec<Trace>> {
 /// folder are skipped; the first trace's damage lists them, but for those that [this program wrote](is_own).
 ///
 /// # Errors
-/// A given file that is no trace, a folder without traces, two traces of one rank.
+/// A given file that is no trace or that this program wrote, a folder without traces, two traces of one rank.
 pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     let mut files = Vec::new();
     for path in paths {
