@@ -150,6 +150,8 @@ impl Request {
             for (cost, group) in communication.groups.iter_mut().zip(&recorded.typical.groups) {
                 *cost = Some(costs(group.size)?);
             }
+            // Nothing is left that is not known.
+            communication.alternatives.clear();
         }
         Ok(communication)
     }

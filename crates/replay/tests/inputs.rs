@@ -89,6 +89,10 @@ fn missing_and_broken_folders_of_a_published_layout_are_named() {
     let warnings = job.warnings().join("\n");
     assert!(warnings.contains("rank 2 of 4 is missing"), "{warnings}");
     assert!(warnings.contains("host1/1/dag.gml:3: ends in the middle of a list"), "{warnings}");
+    assert!(
+        !warnings.contains(&format!("rank 0: {}/host1", folder.path().display())),
+        "it is not rank 0's: {warnings}"
+    );
 }
 
 /// Runs the published call on a folder.
@@ -290,7 +294,13 @@ fn hostile_and_broken_dumps_are_refused() {
     fs::write(&file, b"\x80\x02cposix\nsystem\nq\x00X\x0c\x00\x00\x00touch /tmp/xq\x01\x85q\x02Rq\x03.").unwrap();
     assert!(error(std::slice::from_ref(&file)).contains("never run"));
     fs::write(&file, b"\x80\x02}q\x00(X").unwrap();
-    assert!(error(&[file]).contains("ends in the middle"));
+    assert!(error(std::slice::from_ref(&file)).contains("ends in the middle"));
+    // Of what is in no format, all that are read are named.
+    fs::write(&file, b"cposix\nsystem\np0\n(S'touch /tmp/x'\ntR.").unwrap();
+    for given in [file, folder.path().to_owned()] {
+        let error = error(&[given]);
+        assert!(error.contains("dumps of the flight recorder") && error.contains("Chakra"), "{error}");
+    }
     for name in ["a_rank_0", "b_rank_0"] {
         fs::copy(data("flight/gloo_trace_rank_0"), folder.path().join(name)).unwrap();
     }
@@ -331,6 +341,9 @@ fn broken_chakra_traces_are_refused_or_named() {
     let error = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
     assert!(error(&[node(1, 2), node(2, 1)].concat()).contains("in a circle: n (rank 0)"));
     assert!(error(&[node(1, 1), node(1, 1)].concat()).contains("two nodes with the id 1"));
+    // Field 7 is the duration in microseconds: 2^63.
+    let endless = [vec![18, 8, 1, 18, 1, b'n', 24, 4, 56], vec![0x80; 9], vec![1]].concat();
+    assert!(error(&endless).contains("take 292 years or more, node 1 most"), "{}", error(&endless));
     assert!(error(&[]).contains("no node"));
     assert!(error(&[200, 200, 200]).contains("no Chakra trace"));
     let warnings = |bytes: &[u8]| read(bytes).unwrap().ranks[0].trace.damage.warnings().join("\n");

@@ -44,8 +44,10 @@ pub(crate) fn possible(duration: Option<i64>) -> Result<i64, Kind> {
 pub struct Damage {
     /// How the trace is truncated, in words.
     pub truncated: Option<String>,
-    /// Other problems, in sentences: an invalid rank, files next to it that are no traces.
+    /// Other problems, in sentences: an invalid rank, times that were calculated.
     pub others: Vec<String>,
+    /// Problems of other files, in sentences that name them.
+    pub of_other_files: Vec<String>,
     /// Events left out: their number, and the byte of the JSON at which the first of them begins, if the trace is JSON.
     pub events: BTreeMap<Kind, (u64, Option<u64>)>,
 }
@@ -56,10 +58,15 @@ impl Damage {
     }
 
     pub fn is_none(&self) -> bool {
-        self.truncated.is_none() && self.others.is_empty() && self.events.is_empty()
+        self.truncated.is_none() && self.others.is_empty() && self.of_other_files.is_empty() && self.events.is_empty()
     }
 
     pub fn warnings(&self) -> Vec<String> {
+        self.of_other_files.iter().cloned().chain(self.of_trace()).collect()
+    }
+
+    /// The warnings that are about the trace itself.
+    pub fn of_trace(&self) -> Vec<String> {
         let event = |(kind, (count, at)): (&Kind, &(u64, Option<u64>))| {
             let place = at.map_or(String::new(), |at| format!(" (the first at byte {at} of the JSON)"));
             format!("{}: {kind}{place}", left_out(*count))

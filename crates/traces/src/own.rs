@@ -73,7 +73,10 @@ mod tests {
         write("replay.json", br#"{"generator": "something else"}"#);
         let ranks = read_ranks(&[folder.path().to_owned()]).unwrap();
         assert!(ranks[0].trace.damage.warnings()[0].contains("replay.json"));
-        // What is named by itself is read.
-        assert_eq!(read_ranks(&[folder.path().join("everything.json")]).unwrap().len(), 1);
+        // All ranks in one are not read as one of them.
+        for name in ["everything.json", "timeline.json.gz"] {
+            let error = read_ranks(&[folder.path().join(name)]).unwrap_err().to_string();
+            assert!(error.contains("about all ranks") && error.contains(name), "{error}");
+        }
     }
 }

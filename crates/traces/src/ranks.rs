@@ -21,7 +21,7 @@ pub struct Ranked {
 /// listed in [`Trace::damage`].
 ///
 /// # Errors
-/// A file that cannot be read, that is no trace, or that has traces of several processes.
+/// A file that cannot be read, that is no trace, that [this program wrote](is_own), or that has traces of several processes.
 pub fn read(file: &Path) -> Result<Trace> {
     let mut traces = read_all(file)?;
     match (traces.pop(), traces.len()) {
@@ -33,6 +33,11 @@ pub fn read(file: &Path) -> Result<Trace> {
 }
 
 fn read_all(file: &Path) -> Result<Vec<Trace>> {
+    if file.is_file() && is_own(file) {
+        return Err(Error::input("is what perf4sight wrote about all ranks, not the trace of one")
+            .file(file)
+            .help("name the traces that it was made from"));
+    }
     match sqlite::is_sqlite(file) {
         true => sqlite::read(file),
         false => kineto::read(file).map(|trace| vec![trace]),
@@ -45,7 +50,7 @@ fn read_all(file: &Path) -> Result<Vec<Trace>> {
 /// folder are skipped; the first trace's damage lists them, but for those that [this program wrote](is_own).
 ///
 /// # Errors
-/// A given file that is no trace, a folder without traces, two traces of one rank.
+/// A given file that is no trace or that this program wrote, a folder without traces, two traces of one rank.
 pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     let mut files = Vec::new();
     for path in paths {
@@ -67,7 +72,7 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     }
     let mut ranks = ranks.finish();
     match ranks.first_mut() {
-        Some(first) => first.trace.damage.others.extend(without(&passed_over)),
+        Some(first) => first.trace.damage.of_other_files.extend(without(&passed_over)),
         None => {
             if let Some((_, error)) = passed_over.into_iter().next() {
                 return Err(error);
@@ -197,7 +202,7 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let error = error.expected("files that end in .json, .json.gz, .sqlite, .nvprof or .nvvp");
     if let Some(own) = own.first() {
         let own = own.display();
-        return Err(error.help(format!("perf4sight wrote {own}, which is read if it is named by itself")));
+        return Err(error.help(format!("perf4sight wrote {own}: name the traces that it was made from")));
     }
     Err(match instead(&entries) {
         Some(advice) => error.help(advice),

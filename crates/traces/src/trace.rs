@@ -74,6 +74,8 @@ pub struct Header {
     pub devices: Vec<String>,
     /// The offset of its clock from the Unix epoch, in nanoseconds.
     pub base: i64,
+    /// Whether its times were calculated together with those of all other ranks, so that all have one clock.
+    pub calculated: bool,
     /// Whether Python calls were recorded, if the trace contains it.
     pub with_stack: Option<bool>,
 }

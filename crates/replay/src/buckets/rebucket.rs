@@ -68,22 +68,31 @@ pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limi
     with_buckets(step, communication, &assign(&gradient_sizes(step)?, limits))
 }
 
-/// The step with other buckets: the gradients of each, which follow one another in the order in which they are ready.
+/// The step with other buckets: the gradients of each, which follow one another in the order in which they are ready. With
+/// the buckets that it has, it stays as it is.
 ///
 /// # Errors
 /// As for [`buckets_of`]; a group whose cost is not known.
 pub fn with_buckets(step: &StepGraph, communication: &Communication, buckets: &[Range<usize>]) -> Result<StepGraph> {
     let old = buckets_of(step)?;
+    if old.iter().map(|(_, bucket)| bucket).eq(buckets) {
+        return Ok(step.clone());
+    }
     let sizes = gradient_sizes(step)?;
     let mut change = Change { step, builder: step.graph.edit(), old: &old };
+    let slower = recorded_by_fitted(step, communication, &old);
     let issue_times: Vec<u64> = (0..step.ranks.len()).map(|rank| change.issue_time(rank)).collect();
     change.remove_old();
+    let group = step.transfers[old[0].0].group;
     let new: Result<Vec<Transfer>> = buckets
         .iter()
         .cloned()
         .map(|bucket| {
             let bytes = sizes[bucket.clone()].iter().copied().fold(0, u64::saturating_add);
-            change.add(bucket, bytes, &issue_times, communication)
+            let time = communication.time(group, Operation::AllReduce, step.groups[group].size, bytes);
+            let time =
+                time.ok_or_else(|| Error::input("how long an all-reduce takes is not known from these traces"))?;
+            Ok(change.add(bucket, bytes, (slower * time) as u64, &issue_times))
         })
         .collect();
     let (graph, new) = (change.builder.finish()?, new?);
@@ -91,6 +100,18 @@ pub fn with_buckets(step: &StepGraph, communication: &Communication, buckets: &[
     let others = step.transfers.iter().enumerate().filter(|(index, _)| !is_old(index));
     let transfers = others.map(|(_, transfer)| transfer.clone()).chain(new).collect();
     Ok(StepGraph { graph, transfers, ranks: step.ranks.clone(), groups: step.groups.clone() })
+}
+
+/// How much longer the recorded buckets take than the costs say that are fitted to all steps: new ones are as much off.
+fn recorded_by_fitted(step: &StepGraph, communication: &Communication, old: &[(usize, Range<usize>)]) -> f64 {
+    let transfers = || old.iter().map(|(index, _)| &step.transfers[*index]);
+    let fitted = transfers().filter_map(|transfer| {
+        let size = step.groups[transfer.group].size;
+        communication.time(transfer.group, Operation::AllReduce, size, transfer.bytes?)
+    });
+    let fitted: f64 = fitted.sum();
+    let recorded: u64 = transfers().map(|transfer| step.graph.node(transfer.node).duration).sum();
+    if fitted > 0.0 { recorded as f64 / fitted } else { 1.0 }
 }
 
 struct Change<'a> {
@@ -123,23 +144,13 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn add(
-        &mut self,
-        bucket: Range<usize>,
-        bytes: u64,
-        issue_times: &[u64],
-        communication: &Communication,
-    ) -> Result<Transfer> {
+    fn add(&mut self, bucket: Range<usize>, bytes: u64, duration: u64, issue_times: &[u64]) -> Transfer {
         let model = &self.step.transfers[self.old[0].0];
-        let group = &self.step.groups[model.group];
-        let time = communication.time(model.group, Operation::AllReduce, group.size, bytes);
-        let duration =
-            time.ok_or_else(|| Error::input("how long an all-reduce takes is not known from these traces"))?;
-        let node = Node { duration: duration as u64, ..*self.step.graph.node(model.node) };
+        let node = Node { duration, ..*self.step.graph.node(model.node) };
         let node = self.builder.node(node);
         let parts =
             issue_times.iter().enumerate().map(|(rank, time)| self.add_part(rank, node, &bucket, *time)).collect();
-        Ok(Transfer { node, operation: Operation::AllReduce, group: model.group, bytes: Some(bytes), parts })
+        Transfer { node, operation: Operation::AllReduce, group: model.group, bytes: Some(bytes), parts }
     }
 
     /// Lets a rank launch a bucket behind its last gradient, and wait for it before it copies its first gradient out.
@@ -170,4 +181,28 @@ fn issuing(part: &TransferPart) -> impl Iterator<Item = NodeId> + use<> {
 
 fn next_in_order(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
     graph.successors(id).filter(|(_, kind)| *kind == EdgeKind::Order).map(|(next, _)| next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::simulate;
+    use crate::synthetic::{Cluster, cluster};
+
+    /// Twelve layers, four in each all-reduce, which took 10 % longer than the costs that are fitted to all steps say.
+    #[test]
+    fn the_buckets_of_the_step_change_nothing() {
+        let mut made = cluster(&Cluster { layers: 12, ..Cluster::default() }, 1).unwrap();
+        for transfer in &made.job.transfers {
+            let time = made.job.graph.node(transfer.node).duration;
+            made.job.graph.set_duration(transfer.node, time + time / 10);
+        }
+        let time = |step: &StepGraph| step.time(&simulate(&step.graph));
+        let with = |buckets: &[Range<usize>]| time(&with_buckets(&made.job, &made.communication, buckets).unwrap());
+        assert_eq!(with(&[0..4, 4..8, 8..12]), time(&made.job));
+        assert_ne!(with(&[0..4, 4..12]), time(&made.job));
+        // A cap that two layers do not fill.
+        let cap = Limits::of_cap(30.0);
+        assert_eq!(time(&with_limits(&made.job, &made.communication, cap).unwrap()), time(&made.job));
+    }
 }

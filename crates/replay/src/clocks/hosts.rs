@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 /// For each rank, whether it ran on the host of the first one. Traces do not contain the host; the names that
 /// `torch.profiler.tensorboard_trace_handler` gives their files do.
 pub(super) fn of_first(job: &Job) -> Vec<bool> {
+    if job.ranks.iter().all(|rank| rank.trace.header.calculated) {
+        return vec![true; job.ranks.len()];
+    }
     let named: Vec<Option<(&str, &str)>> = job.ranks.iter().map(host_and_process).collect();
     let Some((host, _)) = named[0] else { return vec![false; named.len()] };
     let on_it = |name: &Option<(&str, &str)>| name.is_some_and(|(own, _)| own == host);

@@ -115,7 +115,7 @@ impl Builder {
         }
         match needed <= limit {
             true => Ok(()),
-            false => Err(Error::unfit(format!("{counted} takes {} MB of memory", needed / 1_000_000))
+            false => Err(Error::input(format!("{counted} takes {} MB of memory", needed / 1_000_000))
                 .expected(format!("at most {} MB", limit / 1_000_000))
                 .help("read fewer steps or ranks, or let recorded ranks stand for others")),
         }

@@ -16,7 +16,7 @@ mod steps;
 pub use flight::{Dump, Entry, Frame};
 
 use format::Format;
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::{Error, Kind, Result};
 use perf4sight_traces::{Ranked, is_own, read_ranks};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ struct Files {
 pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
     let files = Files::find(paths);
     let own = |format: Format| files.of.get(&format).map(Vec::as_slice).unwrap_or_default();
-    let mut ranks = if files.profilers.is_empty() { Vec::new() } else { read_ranks(&files.profilers)? };
+    let mut ranks = files.of_profilers()?;
     for folder in own(Format::Published) {
         ranks = together(ranks, published::read(folder)?)?;
     }
@@ -62,10 +62,10 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
     if let (Some(first), Some(other)) = (ranks.first_mut(), files.others.first()) {
         let more = if files.others.len() > 1 { format!(" and {} more", files.others.len() - 1) } else { String::new() };
         let sentence = format!("passed over, since they are of no known format: {}{more}", other.display());
-        first.trace.damage.others.push(sentence);
+        first.trace.damage.of_other_files.push(sentence);
     }
     match ranks.is_empty() && dumps.is_empty() {
-        true => Err(Error::input("there is no trace").expected("traces of one job, or a folder of them")),
+        true => Err(Error::input("there is no trace").expected(FORMATS)),
         false => Ok(Inputs { ranks, dumps }),
     }
 }
@@ -94,7 +94,25 @@ pub(crate) fn recorders(paths: &[PathBuf]) -> Recorders {
     }
 }
 
+/// All that is read, for who gave something else.
+const FORMATS: &str = "traces of PyTorch's profiler (.json, .json.gz), Nsight Systems (.sqlite) or nvprof, dumps of the flight recorder (pickles or JSON), Chakra traces (.et), timelines of Horovod or folders of dPRO";
+
 impl Files {
+    /// The ranks in traces of profilers. What does not even look like one may have been meant as anything else.
+    fn of_profilers(&self) -> Result<Vec<Ranked>> {
+        if self.profilers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let looks_like_one = |path: &PathBuf| match path.is_dir() {
+            true => files_in(path).iter().any(|file| format::is_profiler(file)),
+            false => format::is_profiler(path),
+        };
+        read_ranks(&self.profilers).map_err(|error| {
+            let is_input = error.kind() == Kind::Input;
+            if is_input && !self.profilers.iter().any(looks_like_one) { error.expected(FORMATS) } else { error }
+        })
+    }
+
     /// Sorts files, and those in folders, by format. What no format fits, the reader of profilers' traces refuses or
     /// passes over.
     fn find(paths: &[PathBuf]) -> Self {
@@ -114,8 +132,7 @@ impl Files {
 
     /// Finds the files of a folder. Traces of profilers it finds by itself, unless the folder has others only.
     fn find_in(&mut self, folder: &Path) {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut entries: Vec<PathBuf> = entries.filter(|path| path.is_file() && !is_own(path)).collect();
+        let mut entries: Vec<PathBuf> = files_in(folder).into_iter().filter(|path| !is_own(path)).collect();
         entries.sort_by_key(|path| (last_number(path), path.clone()));
         let formats: Vec<Option<Format>> = entries.iter().map(|path| format::of(path)).collect();
         if formats.iter().all(Option::is_none) {
@@ -133,6 +150,11 @@ impl Files {
     fn add(&mut self, format: Format, path: PathBuf) {
         self.of.entry(format).or_default().push(path);
     }
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_file()).collect()
 }
 
 /// Joins ranks from several sources.

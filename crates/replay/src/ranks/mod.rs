@@ -46,6 +46,15 @@ pub struct JobStep {
     pub of: Vec<usize>,
 }
 
+/// A trace without steps. Events that were left out may be the reason.
+fn without_events(rank: &Rank) -> Error {
+    let error = Error::input("has no event that takes time").file(&rank.trace.file);
+    match rank.trace.damage.of_trace().first() {
+        Some(warning) => error.help(warning),
+        None => error.help("leave it out, or record it again"),
+    }
+}
+
 impl Job {
     /// Reads the traces of a job: files, or folders of them, one trace for each rank.
     ///
@@ -72,7 +81,7 @@ impl Job {
         let ranks: Vec<Rank> = traces.into_iter().map(Rank::of).collect();
         let steps = common(&ranks);
         match ranks.iter().find(|rank| rank.steps.is_empty()) {
-            Some(empty) => Err(Error::input("has no event that takes time").file(&empty.trace.file)),
+            Some(empty) => Err(without_events(empty)),
             None if steps.is_empty() => Err(nothing_in_common(&ranks)),
             None => Ok(Job { ranks, world_size, steps, left_out: 0 }),
         }
@@ -106,12 +115,13 @@ impl Job {
     pub fn warnings(&self) -> Vec<String> {
         let damage = |rank: &Rank| {
             let number = rank.number;
-            rank.trace.damage.warnings().into_iter().map(move |warning| format!("rank {number}: {warning}"))
+            rank.trace.damage.of_trace().into_iter().map(move |warning| format!("rank {number}: {warning}"))
         };
+        let of_others = self.ranks.iter().flat_map(|rank| rank.trace.damage.of_other_files.iter().cloned());
         let damage = self.ranks.iter().flat_map(damage);
         let doubts = self.ranks.iter().flat_map(doubts::of);
         let steps = self.missing_steps().into_iter().chain(self.incomplete_steps());
-        self.missing_ranks().into_iter().chain(steps).chain(damage).chain(doubts).collect()
+        self.missing_ranks().into_iter().chain(steps).chain(of_others).chain(damage).chain(doubts).collect()
     }
 
     /// The ranks that are not given; empty if the number of ranks is not known.

@@ -49,6 +49,7 @@ struct Collect {
 
 impl Verb for Collect {
     fn run(&self, context: &mut Context) -> Result<Summary> {
+        traces::check_out(&self.traces, &self.out, || overwrite::check(&self.out, false, is_own_timeline))?;
         overwrite::check(&self.out, self.overwrite, is_own_timeline)?;
         let progress = context.console.progress(2, "reading traces");
         let analysis = Analysis::of(Job::read(&self.traces)?);

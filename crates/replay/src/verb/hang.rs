@@ -32,7 +32,7 @@ pub(super) fn table(hang: &Hang) -> Table {
             blocked.sequence.into(),
             format!("{:?}", blocked.sizes).into(),
             ranks(&blocked.waiting).into(),
-            ranks(&blocked.missing.keys().copied().collect()).into(),
+            not_there(blocked).into(),
             different(blocked).into(),
             blocked.place.clone().unwrap_or_default().into(),
         ]);
@@ -42,6 +42,14 @@ pub(super) fn table(hang: &Hang) -> Table {
 
 fn ranks(ranks: &BTreeSet<u32>) -> String {
     if ranks.is_empty() { String::new() } else { rank_list(ranks) }
+}
+
+/// The ranks that have not come, or of which that is not known.
+fn not_there(blocked: &Blocked) -> String {
+    let missing = ranks(&blocked.missing.keys().copied().collect());
+    let silent = Some(ranks(&blocked.silent)).filter(|silent| !silent.is_empty());
+    let silent = silent.map(|silent| format!("{silent} (no dump)"));
+    [missing].into_iter().filter(|missing| !missing.is_empty()).chain(silent).collect::<Vec<_>>().join("; ")
 }
 
 fn different(blocked: &Blocked) -> String {

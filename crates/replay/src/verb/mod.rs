@@ -31,6 +31,7 @@ use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
 use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
+use perf4sight_traces::rank_list;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::Value;
@@ -249,8 +250,10 @@ impl Replay {
             Err(error) => (None, Some(error)),
         };
         warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
-        let answer = headline::of(&analysis, replayed.as_ref());
-        let answer = hang.headline().into_iter().chain([answer]).collect::<Vec<_>>().join("; ");
+        let hangs = hang.headline();
+        let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
+        let answer = (hangs.is_none() || waits).then(|| headline::of(&analysis, replayed.as_ref()));
+        let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
         Ok(Shown { analysis, replayed, answer, warnings, hang, failure })
     }
 
@@ -268,6 +271,9 @@ impl Replay {
         }
     }
 }
+
+/// Who waits for whom is part of the answer about a job that hangs from this share of a step on.
+const BESIDE_A_HANG: f64 = 0.02;
 
 fn algorithm(word: &str) -> Result<Algorithm> {
     match word {
@@ -307,7 +313,16 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
         format!(
-            "what recording adds to a step is not known, and is in all times: a step without it takes {least} to {most}, and the intervals of what-ifs hold that; perf4sight record measures it, or give the time of a step without the profiler (perf4sight replay --plain-step-ms)"
+            "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and a step without recording may be shorter still; perf4sight record measures it, or give the time of a step without the profiler (perf4sight replay --plain-step-ms)"
+        )
+    });
+    let absent =
+        Some(analysis.job.missing()).filter(|missing| !missing.is_empty() && replayed.answered().next().is_some());
+    let absent = absent.map(|missing| {
+        format!(
+            "what-ifs change the waiting for {} as if it were transfer: it is part of the transfers, for there is no trace of {}, and the intervals hold nothing of it",
+            rank_list(&missing),
+            if missing.len() == 1 { "that rank" } else { "those ranks" }
         )
     });
     let assumed = replayed.answered().flat_map(|(text, outcome)| {
@@ -316,7 +331,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, far, varies, disturbed, distorted, unknown]
+    [unlike, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
         .flatten()
         .chain(assumed)

@@ -56,7 +56,9 @@ impl Verb for Statistic {
 impl Statistic {
     /// Refuses to replace a file of others, before traces are read.
     pub(super) fn check(&self) -> Result<()> {
-        overwrite::check_contents(&self.out, table("", [].iter()).to_csv(), self.overwrite)
+        let header = table("", [].iter()).to_csv();
+        traces::check_out(&self.traces, &self.out, || overwrite::check_contents(&self.out, &header, false))?;
+        overwrite::check_contents(&self.out, header, self.overwrite)
     }
 
     /// Reads the traces, counts their operations and writes the table; `also` writes more of the job.

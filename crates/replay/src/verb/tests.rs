@@ -4,7 +4,7 @@ use super::*;
 use crate::synthetic::{Cluster, cluster, write_traces};
 use perf4sight_base::overwrite::PROGRAM;
 use perf4sight_report::{Console, Mode, Settings};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -76,6 +76,25 @@ fn as_many_ranks_by_the_same_algorithm_change_nothing() {
     }
 }
 
+/// All operations have one size, which does not show the latency: a table does.
+#[test]
+fn an_assumed_latency_is_said_and_a_table_knows_it() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let table = out.path().join("table.txt");
+    fs::write(&table, "1000 250 float sum -1 40.0 0 0 0\n8000000 2000000 float sum -1 9000.0 0 0 0\n").unwrap();
+    let what_ifs = ["bandwidth x 2", "latency x 2"];
+    for (nccl_tests, answered) in [(None, [true, false]), (Some(table), [true, true])] {
+        let mut replay = replay(vec![traces.path().to_owned()], &out.path().join("replay"), &what_ifs, Algorithm::Ring);
+        replay.request.nccl_tests = nccl_tests;
+        let mut context = context();
+        replay.run(&mut context).unwrap();
+        let changes = changes(&read(&out.path().join("replay")));
+        assert_eq!(changes.iter().map(Option::is_some).collect::<Vec<_>>(), answered, "{:?}", context.warnings());
+        let rests = context.warnings().iter().any(|warning| warning.contains("rests on how long a message takes"));
+        assert_eq!(rests, !answered[1], "{:?}", context.warnings());
+    }
+}
+
 /// The results of a replay in the folder of the traces, twice, and what other verbs write there.
 #[test]
 fn results_among_the_traces_are_no_traces() {
@@ -88,6 +107,57 @@ fn results_among_the_traces_are_no_traces() {
         assert_eq!(read(traces.path())["ranks"].as_array().unwrap().len(), 4);
         let passed_over = context.warnings().iter().find(|warning| warning.contains("passed over"));
         assert_eq!(passed_over, None);
+    }
+}
+
+/// Slices of a timeline by process and row, as nanoseconds of begin and end.
+fn slices(timeline: &Path) -> BTreeMap<[u64; 2], Vec<[i64; 2]>> {
+    let file = flate2::read::GzDecoder::new(fs::File::open(timeline).unwrap());
+    let json: Value = serde_json::from_reader(file).unwrap();
+    let mut rows: BTreeMap<[u64; 2], Vec<[i64; 2]>> = BTreeMap::new();
+    for event in json["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X") {
+        let [begin, long] = ["ts", "dur"].map(|key| (event[key].as_f64().unwrap() * 1e3).round() as i64);
+        rows.entry(["pid", "tid"].map(|key| event[key].as_u64().unwrap())).or_default().push([begin, begin + long]);
+    }
+    rows
+}
+
+/// Two ranks whose exchanges overlap in part, as those of threads do, with a clock whose zero lies behind all events.
+#[test]
+fn timelines_begin_at_zero_and_no_slices_of_a_row_overlap_in_part() {
+    let (traces, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for rank in 0..2 {
+        let exchange = |at: i32, long: i32| {
+            let collective =
+                r#""Collective name": "allreduce", "In msg nelems": 64, "dtype": "Float", "Group size": 2"#;
+            format!(
+                r#"{{"ph": "X", "cat": "kernel", "name": "ncclKernel", "pid": 0, "tid": 7, "ts": {}, "dur": {long}, "args": {{{collective}}}}}"#,
+                at - 1_000_000 + 300 * rank
+            )
+        };
+        let events: Vec<String> =
+            (0..8).flat_map(|step| [exchange(step * 10_000, 3_000), exchange(step * 10_000 + 1_000, 4_000)]).collect();
+        let text = format!(
+            r#"{{"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "traceEvents": [{}]}}"#,
+            events.join(", ")
+        );
+        fs::write(traces.path().join(format!("rank{rank}.json")), text).unwrap();
+    }
+    let here = vec![traces.path().to_owned()];
+    let joined = out.path().join("all.json.gz");
+    collect::verb(here.clone(), joined.clone()).run(&mut context()).unwrap();
+    replay(here, out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    for timeline in [joined, out.path().join(files::TIMELINE)] {
+        let rows = slices(&timeline);
+        assert_eq!(rows.values().flatten().map(|[begin, _]| *begin).min(), Some(0), "{}", timeline.display());
+        for row in rows.values() {
+            for [begin, end] in row {
+                let overlaps = |[from, to]: &&[i64; 2]| begin < from && from < end && end < to;
+                assert_eq!(row.iter().find(overlaps), None, "{}: {begin} {end}", timeline.display());
+            }
+        }
+        // Kernels, and waiting and transfer, of either rank.
+        assert!(rows.keys().filter(|[process, _]| *process == 0).count() >= 4, "{:?}", rows.keys());
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the verbs that read traces have in common.
 
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
 use perf4sight_verb::config::Missing::Required;
 use perf4sight_verb::config::{Setting, Values, path};
 use perf4sight_verb::{KeyedPath, Outline};
@@ -26,6 +27,26 @@ pub(super) fn traces(values: &Values<'_>) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// Refuses to replace a file that may be one of the traces, which `overwrite` does not allow either: a named one, or any
+/// in their folders that is not the result of an earlier run. `check` refuses what is not.
+///
+/// # Errors
+/// Such a file, and what `check` refuses.
+pub(super) fn check_out(traces: &[PathBuf], out: &Path, check: impl FnOnce() -> Result<()>) -> Result<()> {
+    let is_below = |folder: &PathBuf| {
+        out.canonicalize().is_ok_and(|out| folder.canonicalize().is_ok_and(|folder| out.starts_with(folder)))
+    };
+    overwrite::check_inputs(out, traces.iter().map(PathBuf::as_path))?;
+    match traces.iter().any(is_below) {
+        true => check().map_err(|_| {
+            Error::usage("a file among the traces would be replaced, which may be one of them")
+                .file(out)
+                .help("choose another file (out)")
+        }),
+        false => Ok(()),
+    }
+}
+
 /// The outline of a section that reads traces and writes one file or folder.
 pub(super) fn outline(doing: &str, traces: &[PathBuf], out: &Path) -> Outline {
     let named: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
@@ -34,5 +55,29 @@ pub(super) fn outline(doing: &str, traces: &[PathBuf], out: &Path) -> Outline {
         reads: traces.iter().map(|path| KeyedPath { key: "traces", path: path.clone() }).collect(),
         writes: vec![KeyedPath { key: "out", path: out.to_owned() }],
         ..Outline::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn inputs_are_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        fs::create_dir(place("traces")).unwrap();
+        fs::write(place("traces/rank0.json"), "{}").unwrap();
+        fs::write(place("notes"), "own").unwrap();
+        let check = |traces: &str, out: &str| {
+            let out = place(out);
+            check_out(&[place(traces)], &out, || overwrite::check(&out, false, |_| false))
+        };
+        for traces in ["traces", "traces/rank0.json"] {
+            let error = check(traces, "traces/rank0.json").unwrap_err();
+            assert!(error.remedy() == Some("choose another file (out)"), "{error}");
+            assert!(check(traces, "notes").is_ok() && check(traces, "traces/all.json").is_ok());
+        }
     }
 }

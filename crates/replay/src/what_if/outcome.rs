@@ -1,12 +1,13 @@
 //! The time of a step with changes, compared with the step as it is.
 
 use super::{Change, Scenario, one_rank};
-use crate::communication::{Communication, overlap};
+use crate::communication::{Communication, Cost, overlap};
 use crate::graph::StepGraph;
 use crate::graph::recorded::Recorded;
 use crate::simulate::{Schedule, Share, critical_path, shares, simulate};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, percentile};
+use perf4sight_base::units::Milliseconds;
 
 /// A predicted time in nanoseconds, with the interval over the recorded steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,11 +72,47 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         [before, time] = [0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>()));
     }
     let ratios: Vec<f64> = of_steps.iter().map(|[before, after]| after / before).collect();
-    let [low, high] = bounds(recorded, communication, all, &ratios)?.map(|ratio| ratio * before);
+    let of_latencies = with_other_latencies(recorded, communication, all)?;
+    let [low, high] = bounds(recorded, communication, all, [&ratios, &of_latencies])?.map(|ratio| ratio * before);
     let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
-    let assumptions = changes.iter().filter_map(|change| change.assumption()).collect();
+    let latency = assumed_latency(
+        communication,
+        time,
+        &of_latencies.iter().map(|ratio| ratio * before).collect::<Vec<_>>(),
+    );
+    let assumptions = changes.iter().filter_map(|change| change.assumption()).chain(latency).collect();
     let alone = alone(recorded, communication, all).ok().flatten();
     Ok(Outcome { before: before as u64, after, alone, critical, assumptions })
+}
+
+/// The relative times of a step with changes where messages take no time, and where they take the most that they may: no such
+/// where the latency is known.
+fn with_other_latencies(
+    recorded: &Recorded,
+    communication: &Communication,
+    changes: &[&dyn Change],
+) -> Result<Vec<f64>> {
+    let with = |groups: &Vec<Option<Cost>>| {
+        let other = Communication { groups: groups.clone(), ..communication.clone() };
+        ratio(recorded.typical.clone(), other, changes)
+    };
+    communication.alternatives.iter().map(with).collect()
+}
+
+/// An assumed latency rests on no trace, which is said where it changes the answer by this share.
+const RESTS_ON_LATENCY: f64 = 0.005;
+
+/// Says that a latency was assumed, if the predicted time depends on it.
+fn assumed_latency(communication: &Communication, time: f64, others: &[f64]) -> Option<String> {
+    let rests_on_it = others.iter().any(|other| (other / time - 1.0).abs() > RESTS_ON_LATENCY);
+    let assumed = communication.groups.iter().flatten().filter(|cost| !cost.latency_known).map(|cost| cost.latency);
+    let assumed = assumed.max_by(|one, other| one.value.total_cmp(&other.value)).filter(|_| rests_on_it)?;
+    let [value, high] = [assumed.value, assumed.high].map(|latency| Milliseconds(latency / 1e6));
+    let [least, most] = others.iter().fold([time; 2], |[least, most], other| [least.min(*other), most.max(*other)]);
+    let [least, most] = [least, most].map(|step| Milliseconds(step / 1e6));
+    Some(format!(
+        "it rests on how long a message takes, which operations of nearly the same size do not show: {value} is assumed, and with nothing to {high} the step takes {least} to {most}"
+    ))
 }
 
 fn references(changes: &[Box<dyn Change>]) -> Vec<&dyn Change> {
@@ -103,18 +140,14 @@ pub fn changed_step(
     Ok(with(typical, &references(changes))?.step)
 }
 
-/// The least and the greatest relative time of a step with changes, from those of the recorded steps.
+/// The least and the greatest relative time of a step with changes, from those of the recorded steps and of other latencies.
 fn bounds(
     recorded: &Recorded,
     communication: &Communication,
     changes: &[&dyn Change],
-    of_steps: &[f64],
+    [of_steps, of_latencies]: [&[f64]; 2],
 ) -> Result<[f64; 2]> {
     let mut bounds = BOUNDS.map(|bound| percentile(of_steps, bound));
-    let ratio = |step, communication, changes: &[&dyn Change]| -> Result<f64> {
-        let [before, after] = times(step, communication, changes)?;
-        Ok(after / before)
-    };
     let mut widen = |ratio: f64| bounds = [bounds[0].min(ratio), bounds[1].max(ratio)];
     for (place, change) in changes.iter().enumerate() {
         for bound in change.bounds() {
@@ -123,11 +156,13 @@ fn bounds(
             widen(ratio(recorded.typical.clone(), communication.clone(), &others)?);
         }
     }
-    for groups in &communication.alternatives {
-        let other = Communication { groups: groups.clone(), ..communication.clone() };
-        widen(ratio(recorded.typical.clone(), other, changes)?);
-    }
+    of_latencies.iter().copied().for_each(widen);
     Ok(bounds)
+}
+
+/// The time of a step with changes as a multiple of that without.
+fn ratio(step: StepGraph, communication: Communication, changes: &[&dyn Change]) -> Result<f64> {
+    times(step, communication, changes).map(|[before, after]| after / before)
 }
 
 /// The time of a step without changes and with them, in nanoseconds.

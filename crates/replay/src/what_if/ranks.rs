@@ -4,8 +4,9 @@ use super::clause::{Clause, positive};
 use super::{Change, Scenario};
 use crate::collectives::Operation;
 use crate::communication::{Algorithm, Cost, Shape, shape};
-use crate::graph::{Group, Transfer, share_of_ranks};
+use crate::graph::{Group, StepGraph, Transfer, share_of_ranks};
 use perf4sight_base::error::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Copy)]
 struct Ranks {
@@ -87,6 +88,9 @@ impl Change for Ranks {
         if self.ranks < recorded {
             return Err(Error::usage(format!("{} ranks are fewer than the {recorded} recorded ones", self.ranks))
                 .help("name the traces of fewer ranks"));
+        }
+        if self.ranks > recorded {
+            refuse_several_kinds(&scenario.step)?;
         }
         let before: u32 = scenario.step.ranks.iter().map(|rank| rank.stands_for).sum();
         self.scale_transfers(scenario, f64::from(self.ranks) / f64::from(before.max(1)))?;
@@ -189,6 +193,26 @@ impl Ranks {
     }
 }
 
+/// Refuses jobs whose largest process groups are of several kinds, as of tensor and data parallelism on a square grid: which of
+/// them grow is not known.
+fn refuse_several_kinds(step: &StepGraph) -> Result<()> {
+    let largest = step.groups.iter().map(|group| group.size).max().unwrap_or_default();
+    let mut members: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for transfer in step.transfers.iter().filter(|transfer| step.groups[transfer.group].size == largest) {
+        members.entry(transfer.group).or_default().extend(transfer.parts.iter().map(|part| part.rank));
+    }
+    let members: BTreeSet<BTreeSet<usize>> =
+        members.into_values().filter(|ranks| ranks.len() as u32 == largest).collect();
+    let in_several = |rank: usize| members.iter().filter(|own| own.contains(&rank)).count() > 1;
+    match (0..step.ranks.len()).any(in_several) {
+        true => Err(Error::input(format!(
+            "ranks are in several process groups of {largest} ranks each, and which of these grow with the job is not known"
+        ))
+        .expected("a job whose largest groups are of one kind")),
+        false => Ok(()),
+    }
+}
+
 /// Nanoseconds of an operation; where only times are known, all of it is taken for bytes, in units of its own.
 fn time(cost: Option<Cost>, shape: Shape) -> f64 {
     match cost {
@@ -269,6 +293,33 @@ mod tests {
         let faster = ranks("16 on 2 nodes of 800 Gb/s").unwrap();
         assert!(near(time(&faster), 0.175 + 0.125) && faster.bounds().is_empty());
         assert!(two_nodes.assumption().unwrap().contains("not in these traces"));
+    }
+
+    /// Four ranks on a grid of 2 x 2: groups of two by row, then by column.
+    #[test]
+    fn groups_of_several_kinds_and_one_size_do_not_all_grow() {
+        let Made { job: mut step, communication, .. } =
+            cluster(&Cluster { ranks: 4, layers: 8, ..Cluster::default() }, 1).unwrap();
+        let transfers = std::mem::take(&mut step.transfers);
+        let group = Group { size: 2, ..step.groups[0].clone() };
+        step.groups = vec![group; 4];
+        for (transfer, groups) in transfers.into_iter().zip([[[0, 1], [2, 3]], [[0, 2], [1, 3]]].iter().enumerate()) {
+            let (kind, groups) = groups;
+            for (place, ranks) in groups.iter().enumerate() {
+                let mut own = transfer.clone();
+                own.group = 2 * kind + place;
+                own.parts.retain(|part| ranks.contains(&part.rank));
+                step.transfers.push(own);
+            }
+        }
+        let refused = |step: &StepGraph| {
+            let mut scenario = Scenario { step: step.clone(), communication: communication.clone() };
+            scenario.communication.groups = vec![communication.groups[0]; 4];
+            ranks("8").unwrap().apply(&mut scenario).err().map(|error| error.to_string())
+        };
+        assert!(refused(&step).unwrap().contains("several process groups of 2 ranks"));
+        step.transfers.truncate(2);
+        assert_eq!(refused(&step), None);
     }
 
     #[test]

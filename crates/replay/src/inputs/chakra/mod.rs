@@ -57,12 +57,26 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Ranked>> {
             .file(&timeless.file)
             .help("convert it from a trace of the profiler (chakra_trace_link, chakra_converter)"));
     }
+    refuse_endless(&ranks)?;
     let recorded = ranks.iter().all(Rank::has_times);
     let times = if recorded { ranks.iter().map(Rank::times).collect() } else { schedule::times(&ranks)? };
     if recorded {
         ranks.iter().try_for_each(schedule::refuse_cycles)?;
     }
     Ok(ranks.iter().zip(times).map(|(rank, times)| rank.trace(&times, recorded)).collect())
+}
+
+/// Refuses operations that take longer, one after the other, than 64 bits of nanoseconds hold.
+fn refuse_endless(ranks: &[Rank]) -> Result<()> {
+    let nodes = || ranks.iter().flat_map(|rank| rank.nodes.iter().map(move |node| (rank, node)));
+    let all = nodes().fold(0u64, |all, (_, node)| all.saturating_add(node.duration()));
+    match nodes().max_by_key(|(_, node)| node.duration()).filter(|_| all > i64::MAX.cast_unsigned()) {
+        Some((rank, longest)) => {
+            let problem = format!("operations take 292 years or more, node {} most", longest.id);
+            Err(Error::input(problem).file(&rank.file).expected("durations in microseconds"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn read_rank(file: &Path, number: u32) -> Result<Rank> {
@@ -159,6 +173,7 @@ impl Rank {
     fn trace(&self, times: &[Option<Interval>], recorded: bool) -> Ranked {
         let mut builder = Builder::new(&self.file);
         builder.header().rank = Some(self.number);
+        builder.header().calculated = !recorded;
         builder.damage().others.extend(self.warnings.iter().cloned());
         builder.damage().truncated =
             self.cut.as_ref().map(|cut| format!("the trace is cut off or damaged: {cut}; what is before was read"));

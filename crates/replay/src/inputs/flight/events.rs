@@ -1,7 +1,7 @@
 //! The operations of a dump as events, where the recorder noted when they took place.
 
 use super::{Dump, Entry};
-use crate::inputs::last_number;
+use perf4sight_base::units::counted;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Builder, Category, Collective, Ranked, Span};
 use std::collections::BTreeSet;
@@ -19,8 +19,10 @@ pub(in crate::inputs) fn trace(dump: &Dump) -> Option<Ranked> {
         }
     }
     if untimed > 0 {
-        let sentence = "operations of the flight recorder have no times: they did not end, or timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on)";
-        builder.damage().others.push(format!("{untimed} {sentence}"));
+        let operations = counted(untimed, "operation");
+        builder.damage().others.push(format!(
+            "{operations} of the flight recorder without a time: not ended, or timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on)"
+        ));
     }
     let trace = builder.finish();
     (!trace.events.is_empty()).then_some(Ranked { rank: dump.rank, trace })
@@ -41,7 +43,7 @@ fn add(builder: &mut Builder, dump: &Dump, entry: &Entry, time: Interval) {
     let members = dump.groups.get(group);
     let collective = Collective {
         operation: entry.operation().to_owned(),
-        elements: elements(entry),
+        elements: entry.elements(),
         element_type: entry.input_dtypes.first().cloned().unwrap_or_default(),
         group_size: members.map_or(0, |members| members.len() as u32),
         group: group.clone(),
@@ -62,26 +64,8 @@ fn list(ranks: &BTreeSet<u32>) -> String {
     format!("[{}]", numbers.join(", "))
 }
 
-/// Elements sent and received.
-fn elements(entry: &Entry) -> Option<[u64; 2]> {
-    let sum = |sizes: &[Vec<u64>]| {
-        sizes.iter().try_fold(0u64, |sum, size| {
-            sum.checked_add(size.iter().try_fold(1u64, |product, one| product.checked_mul(*one))?)
-        })
-    };
-    (!entry.input_sizes.is_empty()).then(|| Some([sum(&entry.input_sizes)?, sum(&entry.output_sizes)?]))?
-}
-
-/// Sender and receiver by their numbers in the job: names have those in the group, `send 1->2` and `recv 2<-1`.
+/// Sender and receiver by their numbers in the job.
 fn peers(entry: &Entry, members: Option<&BTreeSet<u32>>) -> [Option<u32>; 2] {
-    let global = |text: &str| {
-        let own = last_number(text.as_ref())?;
-        members.map_or(Some(own), |members| members.iter().nth(own as usize).copied())
-    };
-    let operation = entry.operation();
-    match (operation.split_once("->"), operation.split_once("<-")) {
-        (Some((source, destination)), _) => [global(source), global(destination)],
-        (None, Some((destination, source))) => [global(source), global(destination)],
-        (None, None) => [None; 2],
-    }
+    let global = |own: u32| members.map_or(Some(own), |members| members.iter().nth(own as usize).copied());
+    entry.peers().map_or([None; 2], |peers| peers.map(global))
 }

@@ -34,6 +34,9 @@ pub struct Dump {
 /// A collective operation, or a send or receive, as torch/csrc/distributed/c10d/FlightRecorderDetail.hpp writes it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Entry {
+    /// Its number among all that the recorder noted.
+    #[serde(default, deserialize_with = "or_default")]
+    pub record_id: u64,
     /// Name and description of the process group.
     #[serde(default, deserialize_with = "group")]
     pub process_group: (String, String),
@@ -173,6 +176,11 @@ impl Dump {
             .collect()
     }
 
+    /// Whether operations before the first one were forgotten: the recorder keeps only the last ones.
+    pub fn forgets(&self) -> bool {
+        self.entries.iter().map(|entry| entry.record_id).min().is_some_and(|first| first > 0)
+    }
+
     /// Whether an operation is done. Libraries whose operations the recorder does not follow, such as gloo, only retire
     /// them.
     pub fn is_done(&self, entry: &Entry) -> bool {
@@ -186,6 +194,32 @@ impl Entry {
     /// The operation without its library: `all_reduce`, `send 1->2`.
     pub fn operation(&self) -> &str {
         self.profiling_name.split_once(':').map_or(self.profiling_name.as_str(), |(_, operation)| operation)
+    }
+
+    /// Sender and receiver of a send or receive by their numbers in its group: names are `send 1->2` and `recv 2<-1`.
+    pub fn peers(&self) -> Option<[u32; 2]> {
+        let number = |text: &str| super::last_number(text.as_ref());
+        match (self.operation().split_once("->"), self.operation().split_once("<-")) {
+            (Some((source, destination)), _) | (None, Some((destination, source))) => {
+                Some([number(source)?, number(destination)?])
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Whether it is a send.
+    pub fn is_send(&self) -> bool {
+        self.operation().contains("->")
+    }
+
+    /// Elements of all inputs and of all outputs.
+    pub fn elements(&self) -> Option<[u64; 2]> {
+        let sum = |sizes: &[Vec<u64>]| {
+            sizes.iter().try_fold(0u64, |sum, size| {
+                sum.checked_add(size.iter().try_fold(1u64, |product, one| product.checked_mul(*one))?)
+            })
+        };
+        (!self.input_sizes.is_empty()).then(|| Some([sum(&self.input_sizes)?, sum(&self.output_sizes)?]))?
     }
 
     /// The line of the script that enqueued it: the innermost one that is not PyTorch's.

@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
     /// A value with all that it contains. What contains itself is deeper than any limit.
     fn value(&self, node: usize, depth: usize, left: &mut usize) -> Result<Value> {
         *left = left.checked_sub(1).ok_or_else(|| {
-            Error::unfit(format!("is a pickle of more than {VALUES} values"))
+            Error::input(format!("is a pickle of more than {VALUES} values"))
                 .expected("a dump of PyTorch's flight recorder")
         })?;
         if depth > DEPTH {

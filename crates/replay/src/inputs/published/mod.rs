@@ -136,9 +136,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<Ranked>> {
     }
     let mut ranks: Vec<Ranked> = ranks.into_values().map(|(ranked, _)| ranked).collect();
     if let Some(first) = ranks.first_mut() {
-        first.trace.damage.others.extend(nccl::broken_rings(&topologies));
-        first.trace.damage.others.extend(broken_graphs(&gpus));
-        first.trace.damage.others.extend(byteps.into_iter().flat_map(|byteps| byteps.warnings));
+        first.trace.damage.of_other_files.extend(nccl::broken_rings(&topologies));
+        first.trace.damage.of_other_files.extend(broken_graphs(&gpus));
+        first.trace.damage.of_other_files.extend(byteps.into_iter().flat_map(|byteps| byteps.warnings));
     }
     Ok(ranks)
 }

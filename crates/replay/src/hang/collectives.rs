@@ -1,0 +1,119 @@
+//! Collective operations that do not end: of each group the first that a rank waits in.
+
+use super::Blocked;
+use super::members::{self, Members};
+use crate::collectives::Operation;
+use crate::inputs::{Dump, Entry};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The operations of a group by their number, and by rank.
+type Calls<'a> = BTreeMap<u64, BTreeMap<u32, &'a Entry>>;
+
+/// The first operation of each group that a rank waits in.
+pub(super) fn blocked(dumps: &[Dump]) -> Vec<Blocked> {
+    let mut groups: BTreeMap<(&str, Members), Calls<'_>> = BTreeMap::new();
+    for dump in dumps {
+        let mut known: BTreeMap<&str, Members> = BTreeMap::new();
+        for entry in dump.entries.iter().filter(|entry| !entry.is_p2p) {
+            let name = entry.process_group.0.as_str();
+            let members = known.entry(name).or_insert_with(|| members::of(dumps, dump, entry));
+            let calls = groups.entry((name, members.clone())).or_default();
+            // Operations that were enqueued together share their number; the last one stands for all.
+            calls.entry(entry.collective_seq_id).or_default().insert(dump.rank, entry);
+        }
+    }
+    groups.iter().filter_map(|((_, members), calls)| first_blocked(dumps, members, calls)).collect()
+}
+
+fn first_blocked(dumps: &[Dump], members: &Members, calls: &Calls<'_>) -> Option<Blocked> {
+    let dump = |rank: u32| dumps.iter().find(|dump| dump.rank == rank);
+    let is_done = |rank: u32, entry: &Entry| dump(rank).is_some_and(|dump| dump.is_done(entry));
+    calls.iter().find_map(|(&sequence, ranks)| {
+        let undone = ranks.iter().filter(|(rank, entry)| !is_done(**rank, entry));
+        let mut waiting: BTreeMap<u32, &Entry> = undone.map(|(rank, entry)| (*rank, *entry)).collect();
+        let usual = usual(&waiting)?;
+        waiting.retain(|_, entry| difference(entry, usual).is_none());
+        let different = ranks.iter().filter_map(|(rank, entry)| Some((*rank, difference(entry, usual)?))).collect();
+        let (given, silent): (BTreeSet<u32>, _) = members.ranks.iter().partition(|rank| dump(**rank).is_some());
+        Some(Blocked {
+            sequence: Some(sequence),
+            behind: behind(&waiting),
+            waiting: waiting.into_keys().collect(),
+            missing: missing(calls, sequence, given.iter().filter_map(|rank| dump(*rank))),
+            silent,
+            different,
+            all_known: members.all_known,
+            ..Blocked::in_operation(usual)
+        })
+    })
+}
+
+/// The ranks that have not come to an operation of a group, each with its last one. A rank whose recorder has gone on has
+/// forgotten the operation.
+fn missing<'a>(
+    calls: &Calls<'_>,
+    sequence: u64,
+    given: impl Iterator<Item = &'a Dump>,
+) -> BTreeMap<u32, Option<String>> {
+    let last = |rank: u32| calls.iter().rev().find_map(|(number, ranks)| Some((*number, *ranks.get(&rank)?)));
+    let has_come = |rank: u32| last(rank).is_some_and(|(number, _)| number >= sequence);
+    let named = |dump: &Dump| {
+        let read = if dump.damaged > 0 { ", as far as its dump could be read" } else { "" };
+        last(dump.rank).map(|(number, entry)| format!("{} {number}{read}", entry.operation()))
+    };
+    given.filter(|dump| !has_come(dump.rank)).map(|dump| (dump.rank, named(dump))).collect()
+}
+
+/// Ranks whose GPU has not begun what others have. Without timing the recorder notices no beginning on any rank.
+fn behind(waiting: &BTreeMap<u32, &Entry>) -> BTreeSet<u32> {
+    let has_begun = |entry: &Entry| entry.state == "started" || entry.time_discovered_started_ns > 0;
+    let (begun, behind): (Vec<_>, Vec<_>) = waiting.iter().partition(|(_, entry)| has_begun(entry));
+    if begun.is_empty() { BTreeSet::new() } else { behind.into_iter().map(|(rank, _)| *rank).collect() }
+}
+
+/// What most ranks enqueued; of equally many the first. None of no ranks.
+fn usual<'a>(ranks: &BTreeMap<u32, &'a Entry>) -> Option<&'a Entry> {
+    let same = |entry: &Entry| ranks.values().filter(|other| difference(other, entry).is_none()).count();
+    ranks.values().rev().max_by_key(|entry| same(entry)).copied()
+}
+
+/// How an operation differs from another, if the two do not match.
+fn difference(entry: &Entry, usual: &Entry) -> Option<String> {
+    if entry.operation() != usual.operation() {
+        return Some(format!("enqueued {}", entry.operation()));
+    }
+    if !Operation::named(entry.operation()).is_even() {
+        return None;
+    }
+    if entry.input_sizes != usual.input_sizes {
+        return Some(format!("enqueued {} of {:?}, not {:?}", entry.operation(), entry.input_sizes, usual.input_sizes));
+    }
+    (entry.input_dtypes != usual.input_dtypes).then(|| {
+        format!(
+            "enqueued {} of {}, not {}",
+            entry.operation(),
+            entry.input_dtypes.join(", "),
+            usual.input_dtypes.join(", ")
+        )
+    })
+}
+
+impl Blocked {
+    /// An operation, without any ranks.
+    pub(super) fn in_operation(entry: &Entry) -> Self {
+        let (name, description) = &entry.process_group;
+        Blocked {
+            group: if description.is_empty() || description == "undefined" { name } else { description }.clone(),
+            sequence: None,
+            operation: entry.operation().to_owned(),
+            sizes: entry.input_sizes.clone(),
+            place: entry.place(),
+            waiting: BTreeSet::new(),
+            behind: BTreeSet::new(),
+            missing: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            different: BTreeMap::new(),
+            all_known: false,
+        }
+    }
+}
