@@ -96,7 +96,7 @@ pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Le
     // What rows that chose the noise are off by is no reason to believe less than the noise.
     let known = quantile(known, known.len()).map(|known| known.max(NORMAL));
     let (of_size, offs) =
-        linear.calibrated(sizes.into_values().map(|rows| (rows, 1.0)))?.unwrap_or((NORMAL, Vec::new()));
+        linear.calibrated(pooled, sizes.into_values().map(|rows| (rows, 1.0)))?.unwrap_or((NORMAL, Vec::new()));
     let together = Off::all(offs.into_iter().flatten());
     let mut left_out = vec![each.left_out("each plan", None)];
     left_out.extend((!together.logarithms.is_empty()).then(|| together.left_out(EACH_COMBINATION, None)));
@@ -105,7 +105,7 @@ pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Le
         let values = groups(&plans, |plan| plan.numbers()[column].1);
         let all: Vec<u64> = values.keys().copied().collect();
         let distant = values.clone().into_iter().map(|(value, rows)| (rows, doublings(value, &all)));
-        let Some((held, offs)) = linear.calibrated(distant)? else { continue };
+        let Some((held, offs)) = linear.calibrated(worst_value, distant)? else { continue };
         numbers.insert(name.to_owned(), held);
         let words = name.replace('_', " ");
         left_out.extend(values.keys().zip(offs).filter_map(|(value, off)| Some(off?.left_out(&words, Some(*value)))));
@@ -163,21 +163,23 @@ impl Linear {
         Ok(Off::new(&block.solve_vector(self.solved.select(Axis(0), group)), &block.inverse().diag().to_owned()))
     }
 
-    /// Leaves out each group of rows that is this many doublings from the others, if enough rows stay: the quantile of what they are
-    /// off, over a doubling, and each; none if no group can be left out. Rows of a group are off together: groups are independent, they
-    /// are not.
-    fn calibrated(&self, groups: impl Iterator<Item = (Vec<usize>, f64)>) -> Result<Option<(f64, Vec<Option<Off>>)>> {
-        let (mut deviations, mut offs) = (Vec::new(), Vec::new());
+    /// Leaves out each group of rows that is this many doublings from the others, if enough rows stay: what holds another group of
+    /// what they are off, over a doubling, and each; none if no group can be left out.
+    fn calibrated(
+        &self,
+        held: impl Fn(&[Vec<f64>]) -> Option<f64>,
+        groups: impl Iterator<Item = (Vec<usize>, f64)>,
+    ) -> Result<Option<(f64, Vec<Option<Off>>)>> {
+        let (mut deviations, mut offs): (Vec<Vec<f64>>, Vec<Option<Off>>) = Default::default();
         for (group, doublings) in groups {
             let off = match group.len() + LEAST_OUTSIDE <= self.solved.len() {
                 true => Some(self.group(&group)?),
                 false => None,
             };
-            deviations.extend(off.iter().flat_map(|off| &off.deviations).map(|one| one / doublings.sqrt()));
+            deviations.extend(off.iter().map(|off| off.deviations.iter().map(|one| one / doublings.sqrt()).collect()));
             offs.push(off);
         }
-        let count = offs.iter().flatten().count();
-        Ok(quantile(&deviations, count).map(|held| (held, offs)))
+        Ok(held(&deviations).map(|held| (held, offs)))
     }
 }
 
@@ -213,11 +215,32 @@ impl Off {
 
 /// The quantile of distances in standard deviations, of which so many are independent; none without any.
 fn quantile(distances: &[f64], independent: usize) -> Option<f64> {
-    let (count, independent) = (distances.len() as f64, distances.len().min(independent) as f64);
-    // Of n independent distances the order statistic n + 1 would hold the share exactly (conformal prediction): of few groups it is
-    // the worst of all.
-    let share = HELD * (independent + 1.0) / independent;
-    (!distances.is_empty()).then(|| (1.0 + SCALE_OF_FEW / count) * stats::percentile(distances, share.min(100.0)))
+    let independent = distances.len().min(independent);
+    (!distances.is_empty()).then(|| of_few(distances.len()) * stats::percentile(distances, share(independent)))
+}
+
+/// Of so many independent distances the order statistic n + 1 would hold [`HELD`] percent exactly (conformal prediction): of few it is
+/// the worst of all.
+fn share(independent: usize) -> f64 {
+    (HELD * (independent as f64 + 1.0) / independent as f64).min(100.0)
+}
+
+/// How much wider the scales of so many rows may be than they seem.
+fn of_few(rows: usize) -> f64 {
+    1.0 + SCALE_OF_FEW / rows as f64
+}
+
+/// What holds another size. Rows of a group are off together: groups are independent, they are not.
+fn pooled(groups: &[Vec<f64>]) -> Option<f64> {
+    quantile(&groups.concat(), groups.len())
+}
+
+/// What holds the rows of another value of a number: of each value that was left out, what holds its rows; of values, of which there are
+/// few, the worst. A value has many rows, and its single worst one says nothing of the others.
+fn worst_value(groups: &[Vec<f64>]) -> Option<f64> {
+    let each: Vec<f64> = groups.iter().map(|rows| stats::percentile(rows, HELD)).collect();
+    let rows = groups.iter().map(Vec::len).sum();
+    (!each.is_empty()).then(|| of_few(rows) * stats::percentile(&each, share(each.len())))
 }
 
 /// The rows of each value of a key.
