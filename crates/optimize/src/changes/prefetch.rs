@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::collectives::Operation;
-use perf4sight_replay::graph::{EdgeKind, NodeId, StepGraph};
+use perf4sight_replay::graph::{EdgeKind, NodeId, StepGraph, TransferPart};
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, Scenario};
 
@@ -17,12 +17,24 @@ pub struct Prefetch;
 #[derive(Debug, Clone, Copy)]
 pub struct KeepGathered;
 
-/// The places of all transfers that gather shards.
+/// Names of what FSDP gathers shards inside: those of `fully_shard`, and of the module of the first version. Others gather as well, but no
+/// parameters.
+const FSDP: [&str; 2] = ["fsdp::", "fullyshardeddataparallel"];
+
+/// The places of all transfers by which FSDP gathers shards.
 ///
 /// # Errors
 /// None at all.
 pub fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
-    let is_gather = |index: &usize| step.transfers[*index].operation == Operation::AllGather;
+    let calls = step.graph.calls();
+    let is_fsdp = |part: &TransferPart| {
+        let mut path = calls.path(step.graph.node(part.launch).call);
+        path.any(|name| FSDP.iter().any(|known| name.to_ascii_lowercase().contains(known)))
+    };
+    let is_gather = |index: &usize| {
+        let transfer = &step.transfers[*index];
+        transfer.operation == Operation::AllGather && transfer.parts.iter().any(is_fsdp)
+    };
     let gathers: Vec<usize> = (0..step.transfers.len()).filter(is_gather).collect();
     match gathers.is_empty() {
         false => Ok(gathers),

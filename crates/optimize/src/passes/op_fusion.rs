@@ -1,5 +1,6 @@
 //! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
 
+use super::merges::merges;
 use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted};
 use crate::changes::{FusedGroups, Group};
 use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
@@ -9,7 +10,6 @@ use perf4sight_base::input_file;
 use perf4sight_base::units::counted;
 use perf4sight_operations::class_of;
 use perf4sight_replay::graph::NodeId;
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -39,6 +39,14 @@ impl Pass for OpFusion {
         Candidates::of(start, wanted).map(drop)
     }
 
+    fn memory(&self, start: &Start, wanted: &Wanted) -> u64 {
+        let graph = &start.recorded.typical.graph;
+        let of_rank = |rank: u32| {
+            graph.ids().filter(|id| graph.resource_of(*id).rank.is_none_or(|own| own == rank)).count() as u64
+        };
+        wanted.searches.bytes(of_rank(start.slowest()))
+    }
+
     fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found> {
         let candidates = Candidates::of(start, wanted)?;
         let (graph, launches) = candidates.slowest(start);
@@ -60,9 +68,12 @@ impl Pass for OpFusion {
         found.files.push(("search_trajectory.txt", trajectory(walk.trajectory())));
         if !groups.is_empty() {
             let numbers = start.recorded.typical.ranks.iter().map(|rank| rank.number);
-            let units = numbers.map(|number| candidates.graph(start, number));
-            let alike: Vec<UnitGraph> = units.filter(|other| is_alike(&graph, other)).collect();
-            let ranks: Vec<Vec<Group>> = alike.iter().map(|other| on_rank(&graph, other, walk.best())).collect();
+            // One graph at a time: of all ranks they would take most of the memory.
+            let ranks = numbers.filter_map(|number| {
+                let other = candidates.graph(start, number);
+                is_alike(&graph, &other).then(|| on_rank(&graph, &other, walk.best()))
+            });
+            let ranks: Vec<Vec<Group>> = ranks.collect();
             let fused = fused(&graph, &groups, &ranks);
             let edit = Rc::new(edit(&fused));
             keep(fused, Proposal::of(NAME, words(&graph, &groups), edit, Learns::Rounded, start)?, &mut found);
@@ -118,7 +129,7 @@ fn fused(graph: &UnitGraph, groups: &[Vec<u32>], ranks: &[Vec<Group>]) -> Vec<Fu
     let names = graph.unique_names();
     let one = |(place, group): (usize, &Vec<u32>)| FusedOperations {
         names: group.iter().map(|unit| names[*unit as usize].clone()).collect(),
-        merges: merges(graph, group),
+        merges: merges("+", &group.iter().map(|unit| graph.units[*unit as usize].name.as_str()).collect::<Vec<_>>()),
         on_ranks: ranks.iter().map(|rank| rank[place].clone()).collect(),
     };
     groups.iter().enumerate().map(one).collect()
@@ -202,13 +213,6 @@ fn trajectory(visits: &[Visit]) -> String {
     })
 }
 
-/// A group as published: each operation joins those before it (`+`).
-fn merges(graph: &UnitGraph, group: &[u32]) -> Vec<[serde_json::Value; 3]> {
-    let name = |unit: u32| graph.units[unit as usize].name.as_str();
-    let joined = |count: usize| group[..count].iter().map(|unit| name(*unit)).collect::<Vec<_>>().join("+");
-    (1..group.len()).map(|next| [json!("+"), json!(joined(next)), json!(name(group[next]))]).collect()
-}
-
 /// What the program has to do, and which groups come most often.
 fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
     let bare = |unit: &u32| graph.units[*unit as usize].name.trim_start_matches("aten::").to_owned();
@@ -249,10 +253,9 @@ fn by_place(graph: &UnitGraph) -> BTreeMap<(usize, usize), usize> {
 
 /// Whether two ranks do the same in the same order.
 fn is_alike(one: &UnitGraph, other: &UnitGraph) -> bool {
-    let names = |graph: &UnitGraph| -> Vec<String> {
-        by_place(graph).into_values().map(|unit| graph.units[unit].name.clone()).collect()
-    };
-    one.units.len() == other.units.len() && names(one) == names(other)
+    let names = |graph: &'_ UnitGraph| by_place(graph).into_values();
+    let is_same = |(own, others): (usize, usize)| one.units[own].name == other.units[others].name;
+    one.units.len() == other.units.len() && names(one).zip(names(other)).all(is_same)
 }
 
 /// The groups of the searched rank on one that does the same.
