@@ -89,3 +89,30 @@ impl Change for KeepGathered {
         Some("all parameters are in memory from forward to backward, on every rank".to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_replay::graph::{Builder, Kind, Node, Resource, ResourceKind, Transfer};
+
+    /// A step that gathers inside calls of these names, the outer one first.
+    fn step(names: [&str; 2]) -> Result<StepGraph> {
+        let mut builder = Builder::default();
+        let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
+        let outer = builder.call(names[0], None);
+        let call = builder.call(names[1], Some(outer));
+        let node = builder.node(Node { duration: 1, call, resource, kind: Kind::Operation, priority: 0 });
+        let part = TransferPart { rank: 0, launch: node, wait: None, issuing: (node, node) };
+        let transfer = Transfer { node, operation: Operation::AllGather, group: 0, bytes: None, parts: vec![part] };
+        Ok(StepGraph { graph: builder.finish()?, transfers: vec![transfer], ..StepGraph::default() })
+    }
+
+    /// Names of a job of plain `torch.distributed`, and of jobs of both versions of FSDP.
+    #[test]
+    fn what_others_gather_are_no_shards() -> Result<()> {
+        assert!(gathers(&step(["c10d::allgather_", "gloo:all_gather"])?).is_err());
+        assert_eq!(gathers(&step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?)?, [0]);
+        assert_eq!(gathers(&step(["FullyShardedDataParallel.forward", "c10d::_allgather_base_"])?)?, [0]);
+        Ok(())
+    }
+}

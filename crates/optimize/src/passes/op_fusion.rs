@@ -64,7 +64,8 @@ impl Pass for OpFusion {
         let walks = wanted.searches.run(&wanted.searches.all(), &first, go_on)?;
         let Some(walk) = walks.iter().min_by_key(|walk| walk.best().step()) else { return Ok(found) };
         let groups = walk.best().groups();
-        found.nothing.extend(remarks(&graph, &walks));
+        found.nothing.extend(assumed(&graph));
+        found.unanswered.extend(interrupted(&walks));
         found.files.push(("search_trajectory.txt", trajectory(walk.trajectory())));
         if !groups.is_empty() {
             let numbers = start.recorded.typical.ranks.iter().map(|rank| rank.number);
@@ -174,20 +175,23 @@ fn candidates(start: &Start, file: &Path) -> Result<BTreeSet<String>> {
     lines.map(name).collect()
 }
 
-/// What the searches rest on, and how they ended.
-fn remarks(graph: &UnitGraph, walks: &[Walk<'_>]) -> Vec<String> {
-    let assumed = (!graph.data_known).then(|| {
+/// What the searches rest on.
+fn assumed(graph: &UnitGraph) -> Option<String> {
+    (!graph.data_known).then(|| {
         "the traces do not say who reads what: neighbours on a thread or stream are taken for writer and reader"
             .to_owned()
-    });
+    })
+}
+
+/// That they did not end.
+fn interrupted(walks: &[Walk<'_>]) -> Option<String> {
     let evaluated: u64 = walks.iter().map(Walk::evaluated).sum();
-    let interrupted = walks.iter().any(|walk| !walk.has_ended()).then(|| {
+    walks.iter().any(|walk| !walk.has_ended()).then(|| {
         format!(
             "the search was interrupted after {}; the best so far counts, and the same command goes on",
             counted(evaluated, "move")
         )
-    });
-    assumed.into_iter().chain(interrupted).collect()
+    })
 }
 
 /// `operation cluster`, a line for each operation of a group.

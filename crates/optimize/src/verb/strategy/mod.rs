@@ -84,7 +84,7 @@ impl Strategy {
         let mut notes = Vec::new();
         for pass in passes {
             if context.cancelled() {
-                found.nothing.push(format!("{} was interrupted", pass.name()));
+                found.unanswered.push(format!("{} was interrupted", pass.name()));
                 continue;
             }
             progress.doing(doing(pass, &start, &self.wanted));
