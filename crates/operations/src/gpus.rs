@@ -29,11 +29,21 @@ pub fn sheets() -> &'static [Sheet] {
     &SHEETS
 }
 
-/// The GPU that a name contains, such as that of a folder or `NVIDIA H100 80GB HBM3`. Of several the longest counts: `GH200`
-/// contains `H200`.
+/// The GPU that a name contains as a word, such as that of a folder or `NVIDIA H100 80GB HBM3`: `L40` is no L4, `GB200` no B200.
 pub fn sheet(name: &str) -> Option<&'static Sheet> {
-    let name = bare(name);
-    SHEETS.iter().filter(|sheet| name.contains(&bare(&sheet.name))).max_by_key(|sheet| sheet.name.len())
+    let is_part = |letter: char| letter.is_ascii_alphanumeric();
+    let words = name.char_indices().filter(|(place, letter)| is_part(*letter) && !name[..*place].ends_with(is_part));
+    let words: Vec<&str> = words.map(|(place, _)| &name[place..]).collect();
+    let is_named = |sheet: &&Sheet| words.iter().any(|word| begins(word, &bare(&sheet.name)));
+    SHEETS.iter().filter(is_named).max_by_key(|sheet| sheet.name.len())
+}
+
+/// Whether a text begins with a name, whatever is between its letters, and does not go on with another digit.
+fn begins(text: &str, name: &str) -> bool {
+    let mut letters = text.chars();
+    let mut next = || letters.find(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
+    name.chars().all(|letter| next() == Some(letter))
+        && !letters.as_str().starts_with(|next: char| next.is_ascii_digit())
 }
 
 /// Letters and digits alone, in lower case.
@@ -59,6 +69,15 @@ mod tests {
         assert_eq!(named("Tesla V100-SXM2-32GB"), Some("V100"));
         assert_eq!(named("NVIDIA GeForce GTX 1080 Ti"), Some("1080Ti"));
         assert_eq!(named("20210125_a100_resnet50"), Some("A100"));
+        assert_eq!(named("Titan-RTX"), Some("TitanRTX"));
+        assert_eq!(named("AMD Instinct MI300X"), Some("MI300"));
         assert_eq!(named("epyc"), None);
+    }
+
+    #[test]
+    fn a_gpu_whose_name_begins_or_ends_as_that_of_another_is_not_it() {
+        for other in ["L40", "L400", "A4000", "NVIDIA RTX A4000", "A1000", "P1000", "T400", "H1000", "NVIDIA GB200"] {
+            assert_eq!(sheet(other), None, "{other}");
+        }
     }
 }

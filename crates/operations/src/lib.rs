@@ -28,6 +28,6 @@ pub use element::Element;
 pub use file::{FORMAT, load, save};
 pub use gpus::{Sheet, sheet, sheets};
 pub use model::{Estimate, Group, KnownGpu, LeftOut, OperationModel, Predicted, Scaling, Watch};
-pub use read::{MeasuredOperations, read_folder, read_table};
+pub use read::{MeasuredOperations, files_read, read_folder, read_table};
 pub use row::{Row, rows_to_csv};
 pub use work::{Tensor, Work, work};

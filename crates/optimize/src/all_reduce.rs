@@ -37,8 +37,12 @@ impl AllReduce {
     pub fn add(&mut self, file: &Path) -> Result<()> {
         let text = input_file::text(file, "read the times of all-reduces")?;
         let (ranks, points) = parse(&text, file).map_err(|error| error.file(file))?;
-        self.tables.insert(ranks, points);
-        Ok(())
+        match self.tables.insert(ranks, points) {
+            None => Ok(()),
+            Some(_) => Err(Error::input(format!("there are two tables of all-reduces among {ranks} ranks"))
+                .file(file)
+                .expected("one for each number of ranks")),
+        }
     }
 
     /// Milliseconds of the smallest all-reduce among so many ranks.

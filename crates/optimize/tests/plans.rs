@@ -130,3 +130,11 @@ fn the_same_rows_give_the_same_model_and_a_stored_one_the_same_predictions() -> 
     }
     Ok(())
 }
+
+#[test]
+fn two_tables_of_as_many_ranks_are_refused() -> Result<()> {
+    let mut tables = tables()?;
+    let error = tables.add(&file("allreduce_a100_8.csv")).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("two tables of all-reduces among 8 ranks"), "{error}");
+    Ok(())
+}

@@ -60,3 +60,18 @@ fn gpus_and_stages_that_were_never_measured_are_named() -> Result<()> {
     assert!(error.to_string().contains("GH-96"), "{error}");
     Ok(())
 }
+
+/// Milliseconds as seconds, megabytes as bytes: nothing else would show it, for all factors of the model move with them.
+#[test]
+fn measurements_in_other_units_are_refused() -> Result<()> {
+    let refusal = |change: fn(&mut MeasuredStagedPlan)| -> Result<String> {
+        let mut plans = plans()?;
+        plans.iter_mut().for_each(change);
+        Ok(StagedModel::fit(&plans, cluster()?).err().map(|error| error.to_string()).unwrap_or_default())
+    };
+    let error = refusal(|plan| plan.step_s = plan.step_s.map(|seconds| 1e3 * seconds))?;
+    assert!(error.contains("seconds (real)"), "{error}");
+    let error = refusal(|plan| plan.peak_bytes = plan.peak_bytes.map(|bytes| bytes / 1048576.0))?;
+    assert!(error.contains("bytes (max_mem)"), "{error}");
+    Ok(())
+}

@@ -5,6 +5,7 @@ use super::printable::one_line;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Without a terminal, one line for each tenth of the work: enough to follow the progress, too few to fill a log.
@@ -21,7 +22,19 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
+    pace: Shared,
+}
+
+/// The pace, which the style of a bar reads as well.
+type Shared = Arc<Mutex<Pace>>;
+
+/// What the time left goes by.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// The maximum duration of the task.
     most: Duration,
+    /// The time from which on pieces are alike, and the pieces that were done by then; none before the first of them.
+    since: Option<(Duration, u64)>,
 }
 
 struct Log {
@@ -36,29 +49,46 @@ struct Log {
 impl Progress {
     /// A counter without output.
     pub fn silent(total: u64) -> Self {
-        Progress { bar: hidden(total), log: None, most: Duration::MAX }
+        Progress { bar: hidden(total), log: None, pace: Pace::shared() }
     }
 
     /// A bar, next to other bars of the terminal.
     pub(super) fn bar(total: u64, what: &str, bars: &MultiProgress) -> Self {
-        let bar = bars.add(ProgressBar::new(total)).with_style(style(Duration::MAX)).with_prefix(what.to_string());
+        let pace = Pace::shared();
+        let bar = bars.add(ProgressBar::new(total)).with_style(style(pace.clone())).with_prefix(what.to_string());
         bar.tick();
         bar.enable_steady_tick(TICK);
-        Progress { bar, log: None, most: Duration::MAX }
+        Progress { bar, log: None, pace }
     }
 
     /// An occasional line in a log.
     pub(super) fn lines(total: u64, what: &str, sink: Sink, patience: Duration) -> Self {
         let log = Log { what: what.to_string(), sink, patience, written: AtomicU64::new(0) };
-        Progress { bar: hidden(total), log: Some(log), most: Duration::MAX }
+        Progress { bar: hidden(total), log: Some(log), pace: Pace::shared() }
     }
 
     /// Sets the maximum duration of the task, after which it ends even if unfinished; the time left never exceeds it.
     #[must_use]
-    pub fn within(mut self, most: Duration) -> Self {
-        self.bar.set_style(style(most));
-        self.most = most;
+    pub fn within(self, most: Duration) -> Self {
+        self.set_pace(|pace| pace.most = most);
         self
+    }
+
+    /// The first pieces do not say how long the others take: no time left is told before [`Progress::pace`].
+    #[must_use]
+    pub fn unpaced(self) -> Self {
+        self.set_pace(|pace| pace.since = None);
+        self
+    }
+
+    /// From here on, at the first call, pieces are alike: the time left goes by those that are done from now on.
+    pub fn pace(&self) {
+        let here = (self.bar.elapsed(), self.bar.position());
+        self.set_pace(|pace| pace.since = pace.since.or(Some(here)));
+    }
+
+    fn set_pace(&self, change: impl FnOnce(&mut Pace)) {
+        change(&mut self.pace.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sets the name of the current piece of work.
@@ -99,11 +129,11 @@ impl Progress {
 
     fn write(&self, log: &Log, done: u64) {
         log.written.store(self.bar.elapsed().as_millis() as u64, Ordering::Relaxed);
-        let left = match (done, self.total().saturating_sub(done)) {
-            (_, 0) => ", done".to_string(),
-            // Nothing tells yet.
-            (0, _) => String::new(),
-            _ => format!(", {} left", HumanDuration(left(self.bar.elapsed(), [done, self.total()], self.most))),
+        let left = match self.total().saturating_sub(done) {
+            0 => ", done".to_string(),
+            _ => Pace::of(&self.pace)
+                .left(self.bar.elapsed(), [done, self.total()])
+                .map_or(String::new(), |left| format!(", {} left", HumanDuration(left))),
         };
         let took = HumanDuration(self.bar.elapsed());
         let item = Some(self.bar.message()).filter(|item| !item.is_empty()).map(|item| format!(" ({item})"));
@@ -119,13 +149,12 @@ impl Drop for Progress {
     }
 }
 
-/// The style of a bar with a maximum duration; the time left is shown once a piece is finished.
-fn style(most: Duration) -> ProgressStyle {
+/// The style of a bar; the time left is shown once a piece that tells it is finished.
+fn style(pace: Shared) -> ProgressStyle {
     let key = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-        if state.pos() > 0 {
+        if let Some(left) = Pace::of(&pace).left(state.elapsed(), [state.pos(), state.len().unwrap_or(0)]) {
             // A bar that cannot be drawn is no reason to stop.
-            let of = [state.pos(), state.len().unwrap_or(0)];
-            let _ = write!(out, "{:#} left", HumanDuration(left(state.elapsed(), of, most)));
+            let _ = write!(out, "{:#} left", HumanDuration(left));
         }
     };
     ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {elapsed} {left}  {wide_msg}")
@@ -134,12 +163,26 @@ fn style(most: Duration) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-/// The time left, limited by the maximum duration: the rest takes as long as the pieces that are done. (indicatif's own estimate goes by the
-/// latest pieces, and tells weeks where many end at once.)
-fn left(elapsed: Duration, [done, total]: [u64; 2], most: Duration) -> Duration {
-    let rest = total.saturating_sub(done) as f64 / done.max(1) as f64;
-    let expected = Duration::try_from_secs_f64(elapsed.as_secs_f64() * rest).unwrap_or(Duration::MAX);
-    expected.min(most.saturating_sub(elapsed))
+impl Pace {
+    /// All pieces are alike.
+    fn shared() -> Shared {
+        Arc::new(Mutex::new(Pace { most: Duration::MAX, since: Some((Duration::ZERO, 0)) }))
+    }
+
+    fn of(shared: &Shared) -> Self {
+        *shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time left, limited by the maximum duration: the rest takes as long as the pieces that are done; none where nothing tells yet.
+    /// (indicatif's own estimate goes by the latest pieces, and tells weeks where many end at once.)
+    fn left(self, elapsed: Duration, [done, total]: [u64; 2]) -> Option<Duration> {
+        let (begun, before) = self.since?;
+        let known = done.checked_sub(before).filter(|known| *known > 0)?;
+        let rest = total.saturating_sub(done) as f64 / known as f64;
+        let took = elapsed.saturating_sub(begun).as_secs_f64();
+        let expected = Duration::try_from_secs_f64(took * rest).unwrap_or(Duration::MAX);
+        Some(expected.min(self.most.saturating_sub(elapsed)))
+    }
 }
 
 fn hidden(total: u64) -> ProgressBar {

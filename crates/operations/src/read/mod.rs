@@ -68,6 +68,14 @@ pub fn read_folder(path: &Path) -> Result<MeasuredOperations> {
     }
 }
 
+/// The files that [`read_folder`] reads rows from.
+///
+/// # Errors
+/// A folder that cannot be listed.
+pub fn files_read(path: &Path) -> Result<Vec<PathBuf>> {
+    Ok(networks(path)?.iter().map(|(folder, _)| files(folder)).collect::<Result<Vec<_>>>()?.concat())
+}
+
 /// The folders of networks.
 fn networks(path: &Path) -> Result<Vec<(PathBuf, Origin)>> {
     let mut found = Vec::new();

@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::collectives::Operation;
-use perf4sight_replay::graph::{EdgeKind, NodeId, StepGraph};
+use perf4sight_replay::graph::{EdgeKind, NodeId, StepGraph, TransferPart};
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, Scenario};
 
@@ -17,12 +17,24 @@ pub struct Prefetch;
 #[derive(Debug, Clone, Copy)]
 pub struct KeepGathered;
 
-/// The places of all transfers that gather shards.
+/// Names of what FSDP gathers shards inside: those of `fully_shard`, and of the module of the first version. Others gather as well, but no
+/// parameters.
+const FSDP: [&str; 2] = ["fsdp::", "fullyshardeddataparallel"];
+
+/// The places of all transfers by which FSDP gathers shards.
 ///
 /// # Errors
 /// None at all.
 pub fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
-    let is_gather = |index: &usize| step.transfers[*index].operation == Operation::AllGather;
+    let calls = step.graph.calls();
+    let is_fsdp = |part: &TransferPart| {
+        let mut path = calls.path(step.graph.node(part.launch).call);
+        path.any(|name| FSDP.iter().any(|known| name.to_ascii_lowercase().contains(known)))
+    };
+    let is_gather = |index: &usize| {
+        let transfer = &step.transfers[*index];
+        transfer.operation == Operation::AllGather && transfer.parts.iter().any(is_fsdp)
+    };
     let gathers: Vec<usize> = (0..step.transfers.len()).filter(is_gather).collect();
     match gathers.is_empty() {
         false => Ok(gathers),
@@ -75,5 +87,32 @@ impl Change for KeepGathered {
 
     fn assumption(&self) -> Option<String> {
         Some("all parameters are in memory from forward to backward, on every rank".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_replay::graph::{Builder, Kind, Node, Resource, ResourceKind, Transfer};
+
+    /// A step that gathers inside calls of these names, the outer one first.
+    fn step(names: [&str; 2]) -> Result<StepGraph> {
+        let mut builder = Builder::default();
+        let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
+        let outer = builder.call(names[0], None);
+        let call = builder.call(names[1], Some(outer));
+        let node = builder.node(Node { duration: 1, call, resource, kind: Kind::Operation, priority: 0 });
+        let part = TransferPart { rank: 0, launch: node, wait: None, issuing: (node, node) };
+        let transfer = Transfer { node, operation: Operation::AllGather, group: 0, bytes: None, parts: vec![part] };
+        Ok(StepGraph { graph: builder.finish()?, transfers: vec![transfer], ..StepGraph::default() })
+    }
+
+    /// Names of a job of plain `torch.distributed`, and of jobs of both versions of FSDP.
+    #[test]
+    fn what_others_gather_are_no_shards() -> Result<()> {
+        assert!(gathers(&step(["c10d::allgather_", "gloo:all_gather"])?).is_err());
+        assert_eq!(gathers(&step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?)?, [0]);
+        assert_eq!(gathers(&step(["FullyShardedDataParallel.forward", "c10d::_allgather_base_"])?)?, [0]);
+        Ok(())
     }
 }

@@ -84,22 +84,34 @@ fn gradient_bytes(start: &Start) -> Option<Bytes> {
 /// What fits into the budget.
 fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
     let Some(budget) = wanted.memory_budget else { return Ok(()) };
+    // Weights take as much as their gradients.
+    let weights = gradient_bytes(start).unwrap_or(Bytes(0));
+    let least = Bytes(2 * weights.0);
+    if least > budget {
+        return Err(unfit(budget, &format!("weights and gradients alone take {least}")));
+    }
     let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
-    let Some(most) = recorded.into_iter().flatten().max_by_key(|memory| memory.peak) else {
-        // Weights take as much as their gradients.
-        let least = Bytes(2 * gradient_bytes(start).unwrap_or(Bytes(0)).0);
-        if least > budget {
-            return Err(unfit(budget, &format!("weights and gradients alone take {least}")));
+    match judged(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), weights) {
+        Ok(most) => found.answers.push(fitting(most, budget)?),
+        Err(why) if wanted.network.is_none() => {
+            found.unanswered.push(format!("whether a step fits into {budget} is not known: {why}"));
         }
-        if wanted.network.is_none() {
-            found.unanswered.push(format!(
-                "whether a step fits into {budget} is not known: the traces hold no memory events (record with profile_memory=True)"
-            ));
-        }
-        return Ok(());
-    };
-    found.answers.push(fitting(most, budget)?);
+        Err(_) => {}
+    }
     Ok(())
+}
+
+/// What a step takes, if the events say it; otherwise why not.
+fn judged(most: Option<Memory>, weights: Bytes) -> std::result::Result<Memory, String> {
+    match most {
+        None => Err("the traces hold no memory events (record with profile_memory=True)".to_owned()),
+        // PyTorch counts the memory of processors from the start of the profiler.
+        Some(most) if most.lasting < weights => Err(format!(
+            "the memory events of these traces leave out what was there before recording began: {} last, and weights alone take {weights}",
+            most.lasting
+        )),
+        Some(most) => Ok(most),
+    }
 }
 
 fn unfit(budget: Bytes, why: &str) -> Error {
@@ -127,6 +139,15 @@ fn fitting(memory: Memory, budget: Bytes) -> Result<String> {
 mod tests {
     use super::*;
     use perf4sight_base::error::Kind;
+
+    /// Weights of 34 MiB that were there before the profiler began to count: 0 last, and the peak of 52 MiB lacks them.
+    #[test]
+    fn events_that_leave_out_the_weights_judge_nothing() {
+        let memory = Memory { peak: Bytes(52 << 20), lasting: Bytes(0) };
+        assert!(judged(Some(memory), Bytes(34 << 20)).unwrap_err().contains("before recording began"));
+        let whole = Memory { peak: Bytes(188 << 20), lasting: Bytes(102 << 20) };
+        assert_eq!(judged(Some(whole), Bytes(34 << 20)), Ok(whole));
+    }
 
     /// 10 GiB of which 4 last: into 6 GiB goes what passes, 6, in three parts of 2; into 4 GiB and less nothing.
     #[test]

@@ -5,6 +5,7 @@ mod amp;
 mod from_op_fusion;
 mod joint;
 mod memory;
+mod merges;
 mod op_fusion;
 mod tensor_fusion;
 
@@ -15,7 +16,7 @@ use crate::changes::{Autocast, Group};
 use crate::search::{GoOn, Searches, Visit};
 use crate::simulated_memory::SimulatedStep;
 use crate::start::Start;
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_replay::what_if::{Change, Outcome};
 use serde_json::Value;
@@ -34,6 +35,11 @@ pub trait Pass: Debug + Sync {
     /// A file or a setting that names what was not recorded.
     fn check(&self, _: &Start, _: &Wanted) -> Result<()> {
         Ok(())
+    }
+
+    /// Bytes that it takes at most beyond the graph of the job, to be said before they are taken; nothing worth saying by default.
+    fn memory(&self, _: &Start, _: &Wanted) -> u64 {
+        0
     }
 
     /// Finds what to change.
@@ -153,9 +159,14 @@ impl Found {
     fn propose(&mut self, proposal: Result<Proposal>, change: &str) {
         match proposal {
             Ok(proposal) => self.proposals.push(proposal),
-            Err(error) => self.nothing.push(format!("{change}: {}", error.to_string().replace("\n  ", "; "))),
+            Err(error) => self.nothing.push(format!("{change}: {}", in_line(&error))),
         }
     }
+}
+
+/// An error in one line.
+fn in_line(error: &Error) -> String {
+    error.to_string().replace("\n  ", "; ")
 }
 
 /// Something to change.

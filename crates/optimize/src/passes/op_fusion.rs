@@ -1,5 +1,6 @@
 //! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
 
+use super::merges::merges;
 use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted};
 use crate::changes::{FusedGroups, Group};
 use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
@@ -9,7 +10,6 @@ use perf4sight_base::input_file;
 use perf4sight_base::units::counted;
 use perf4sight_operations::class_of;
 use perf4sight_replay::graph::NodeId;
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -39,6 +39,14 @@ impl Pass for OpFusion {
         Candidates::of(start, wanted).map(drop)
     }
 
+    fn memory(&self, start: &Start, wanted: &Wanted) -> u64 {
+        let graph = &start.recorded.typical.graph;
+        let of_rank = |rank: u32| {
+            graph.ids().filter(|id| graph.resource_of(*id).rank.is_none_or(|own| own == rank)).count() as u64
+        };
+        wanted.searches.bytes(of_rank(start.slowest()))
+    }
+
     fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found> {
         let candidates = Candidates::of(start, wanted)?;
         let (graph, launches) = candidates.slowest(start);
@@ -56,13 +64,17 @@ impl Pass for OpFusion {
         let walks = wanted.searches.run(&wanted.searches.all(), &first, go_on)?;
         let Some(walk) = walks.iter().min_by_key(|walk| walk.best().step()) else { return Ok(found) };
         let groups = walk.best().groups();
-        found.nothing.extend(remarks(&graph, &walks));
+        found.nothing.extend(assumed(&graph));
+        found.unanswered.extend(interrupted(&walks));
         found.files.push(("search_trajectory.txt", trajectory(walk.trajectory())));
         if !groups.is_empty() {
             let numbers = start.recorded.typical.ranks.iter().map(|rank| rank.number);
-            let units = numbers.map(|number| candidates.graph(start, number));
-            let alike: Vec<UnitGraph> = units.filter(|other| is_alike(&graph, other)).collect();
-            let ranks: Vec<Vec<Group>> = alike.iter().map(|other| on_rank(&graph, other, walk.best())).collect();
+            // One graph at a time: of all ranks they would take most of the memory.
+            let ranks = numbers.filter_map(|number| {
+                let other = candidates.graph(start, number);
+                is_alike(&graph, &other).then(|| on_rank(&graph, &other, walk.best()))
+            });
+            let ranks: Vec<Vec<Group>> = ranks.collect();
             let fused = fused(&graph, &groups, &ranks);
             let edit = Rc::new(edit(&fused));
             keep(fused, Proposal::of(NAME, words(&graph, &groups), edit, Learns::Rounded, start)?, &mut found);
@@ -118,7 +130,7 @@ fn fused(graph: &UnitGraph, groups: &[Vec<u32>], ranks: &[Vec<Group>]) -> Vec<Fu
     let names = graph.unique_names();
     let one = |(place, group): (usize, &Vec<u32>)| FusedOperations {
         names: group.iter().map(|unit| names[*unit as usize].clone()).collect(),
-        merges: merges(graph, group),
+        merges: merges("+", &group.iter().map(|unit| graph.units[*unit as usize].name.as_str()).collect::<Vec<_>>()),
         on_ranks: ranks.iter().map(|rank| rank[place].clone()).collect(),
     };
     groups.iter().enumerate().map(one).collect()
@@ -163,20 +175,23 @@ fn candidates(start: &Start, file: &Path) -> Result<BTreeSet<String>> {
     lines.map(name).collect()
 }
 
-/// What the searches rest on, and how they ended.
-fn remarks(graph: &UnitGraph, walks: &[Walk<'_>]) -> Vec<String> {
-    let assumed = (!graph.data_known).then(|| {
+/// What the searches rest on.
+fn assumed(graph: &UnitGraph) -> Option<String> {
+    (!graph.data_known).then(|| {
         "the traces do not say who reads what: neighbours on a thread or stream are taken for writer and reader"
             .to_owned()
-    });
+    })
+}
+
+/// That they did not end.
+fn interrupted(walks: &[Walk<'_>]) -> Option<String> {
     let evaluated: u64 = walks.iter().map(Walk::evaluated).sum();
-    let interrupted = walks.iter().any(|walk| !walk.has_ended()).then(|| {
+    walks.iter().any(|walk| !walk.has_ended()).then(|| {
         format!(
             "the search was interrupted after {}; the best so far counts, and the same command goes on",
             counted(evaluated, "move")
         )
-    });
-    assumed.into_iter().chain(interrupted).collect()
+    })
 }
 
 /// `operation cluster`, a line for each operation of a group.
@@ -200,13 +215,6 @@ fn trajectory(visits: &[Visit]) -> String {
         let _ = writeln!(text, "{number}: {number},{},{}", gain(*current), gain(*best));
         text
     })
-}
-
-/// A group as published: each operation joins those before it (`+`).
-fn merges(graph: &UnitGraph, group: &[u32]) -> Vec<[serde_json::Value; 3]> {
-    let name = |unit: u32| graph.units[unit as usize].name.as_str();
-    let joined = |count: usize| group[..count].iter().map(|unit| name(*unit)).collect::<Vec<_>>().join("+");
-    (1..group.len()).map(|next| [json!("+"), json!(joined(next)), json!(name(group[next]))]).collect()
 }
 
 /// What the program has to do, and which groups come most often.
@@ -249,10 +257,9 @@ fn by_place(graph: &UnitGraph) -> BTreeMap<(usize, usize), usize> {
 
 /// Whether two ranks do the same in the same order.
 fn is_alike(one: &UnitGraph, other: &UnitGraph) -> bool {
-    let names = |graph: &UnitGraph| -> Vec<String> {
-        by_place(graph).into_values().map(|unit| graph.units[unit].name.clone()).collect()
-    };
-    one.units.len() == other.units.len() && names(one) == names(other)
+    let names = |graph: &'_ UnitGraph| by_place(graph).into_values();
+    let is_same = |(own, others): (usize, usize)| one.units[own].name == other.units[others].name;
+    one.units.len() == other.units.len() && names(one).zip(names(other)).all(is_same)
 }
 
 /// The groups of the searched rank on one that does the same.

@@ -1,6 +1,7 @@
 //! Which gradients to reduce together, and when: buckets, and what else decides when communication begins.
 
-use super::{Found, Learns, Pass, Proposal, Wanted};
+use super::merges::merges;
+use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
 use crate::changes::{Buckets, KeepGathered, Prefetch, gathers};
 use crate::fusion::{self, Choice, Fusion, Gradient, Link};
 use crate::search::GoOn;
@@ -9,7 +10,6 @@ use perf4sight_base::error::Result;
 use perf4sight_base::units::counted;
 use perf4sight_replay::buckets::{Limits, buckets_of};
 use perf4sight_replay::what_if::{Change, parse};
-use serde_json::json;
 use std::rc::Rc;
 
 /// Buckets that are replayed, the best by the formula first.
@@ -36,7 +36,7 @@ impl Pass for TensorFusion {
         }
         match fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule) {
             Ok((gradients, link)) => buckets(start, &gradients, link, &mut found)?,
-            Err(error) => found.nothing.push(format!("no buckets are proposed: {error}")),
+            Err(error) => found.unanswered.push(format!("no buckets are proposed: {}", in_line(&error))),
         }
         static_graph(start, &mut found)?;
         Ok(found)
@@ -53,7 +53,12 @@ fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found)
     let change = fusion::pytorch_arguments(choice.limits);
     found.proposals.push(Proposal::of(NAME, change, edit(&choice.fusion), Learns::Same, start)?);
     let free = best_free(start, gradients, link, choice)?;
-    found.others.push(Proposal::of(NAME, free_words(gradients, &free), edit(&free), Learns::Same, start)?);
+    let proposal = Proposal::of(NAME, free_words(gradients, &free), edit(&free), Learns::Same, start)?;
+    if proposal.gain()[0] < 0.0 {
+        found.nothing.push("Horovod, BytePS: no other buckets than those that were recorded are shorter".to_owned());
+        return Ok(());
+    }
+    found.others.push(proposal);
     write(gradients, &free, found);
     Ok(())
 }
@@ -62,7 +67,10 @@ fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found)
 pub(super) fn write(gradients: &[Gradient], buckets: &Fusion, found: &mut Found) {
     found.files.push(("spec/tensor_fusion_grp_mapping.json", format!("{}\n", fusion::group_mapping(buckets))));
     found.files.push(("spec/tensor_partition_spec.txt", fusion::partitions(gradients, buckets)));
-    found.strategy.extend(merges(buckets));
+    found.strategy.extend(buckets.buckets().flat_map(|places| {
+        let names: Vec<String> = places.map(|place| place.to_string()).collect();
+        merges("++", &names.iter().map(String::as_str).collect::<Vec<_>>())
+    }));
 }
 
 /// Of the sizes that PyTorch can be given, those whose replay is the shortest.
@@ -98,16 +106,6 @@ pub(super) fn free_words(gradients: &[Gradient], free: &Fusion) -> String {
         counted(free.ends.len() as u64, "bucket"),
         fusion::horovod_threshold(gradients, free)
     )
-}
-
-/// The buckets as published: each gradient joins those before it (`++`).
-fn merges(free: &Fusion) -> Vec<[serde_json::Value; 3]> {
-    let joined = |places: std::ops::Range<usize>| places.map(|place| place.to_string()).collect::<Vec<_>>().join("+");
-    let of_bucket = |places: std::ops::Range<usize>| {
-        (places.start + 1..places.end)
-            .map(move |next| [json!("++"), json!(joined(places.start..next)), json!(next.to_string())])
-    };
-    free.buckets().flat_map(of_bucket).collect()
 }
 
 /// FSDP: shards that are gathered earlier, or once.

@@ -41,6 +41,9 @@ pub struct Fused<'a> {
 }
 
 impl<'a> Fused<'a> {
+    /// Bytes of a state for each unit: six numbers of units, two times, a mark.
+    pub(super) const BYTES_OF_UNIT: u64 = 6 * size_of::<u32>() as u64 + 2 * size_of::<u64>() as u64 + 1;
+
     /// Every unit on its own.
     pub fn new(graph: &'a UnitGraph, simulate: bool) -> Self {
         let count = graph.units.len();

@@ -8,6 +8,7 @@ mod checkpoint;
 mod critical_path;
 mod everything;
 mod fused;
+mod memory;
 mod operations;
 mod searches;
 mod tree;

@@ -24,6 +24,8 @@ use std::collections::BTreeSet;
 pub const LEAST_PLANS: usize = 4;
 /// What single measurements scatter by, as a share: distances of the fit are in it, and far ones count by their size.
 const SCATTER: f64 = 0.03;
+/// What is measured is at most this many times what the priors say, or as little: other units are a thousand times.
+const OTHER_UNIT: f64 = 30.0;
 /// The percentile of errors of plans left out that intervals reach.
 const HELD: f64 = 90.0;
 /// The largest of n errors holds n of n + 1 others, not nine of ten where n is below nine, and the errors are of fits of as few plans.
@@ -121,6 +123,8 @@ impl StagedModel {
         let timed = measured(plans, |plan| plan.step_s, "a step", |plan| time::Step::new(plan, &cluster))?;
         let kept =
             measured(plans, |plan| plan.peak_bytes, "memory", |plan| Ok(memory::Peak::new(plan, &cluster.shape)));
+        check_unit(&timed, "a step took", "seconds (real)")?;
+        kept.as_ref().map_or(Ok(()), |kept| check_unit(kept, "memory was", "bytes (max_mem)"))?;
         Ok(StagedModel {
             time: Fit::new(&timed, watch)?,
             memory: kept.ok().map(|kept| Fit::new(&kept, watch)).transpose()?,
@@ -187,6 +191,19 @@ fn measured<Q>(
         true => Ok(known),
         false => Err(Error::input(format!("{what} was measured of {} plans", known.len()))
             .expected(format!("{LEAST_PLANS} measured plans or more"))),
+    }
+}
+
+/// Refuses what is so far from the medians of the priors that it is in another unit.
+fn check_unit<Q: Quantity<N>, const N: usize>(plans: &[Measured<Q>], what: &str, unit: &str) -> Result<()> {
+    let medians = Q::MEDIANS.map(f64::ln);
+    let times = |one: &Measured<Q>| one.value / one.plan.value(&medians);
+    match plans.iter().find(|one| !(1.0 / OTHER_UNIT..=OTHER_UNIT).contains(&times(one))) {
+        None => Ok(()),
+        Some(far) => {
+            Err(Error::input(format!("{}: {what} {:.3e}, {:.1e} times what is usual", far.name, far.value, times(far)))
+                .expected(unit))
+        }
     }
 }
 

@@ -88,15 +88,15 @@ pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Le
     let inverse = marginal.factor.inverse();
     let linear = Linear { solved: inverse.dot(&marginal.beyond), inverse };
     let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
-    let each = linear.each(groups(&plans, |plan| Plan { global_batch: 0, ..*plan }.numbers()).into_values())?;
+    let each = linear.each(groups(&plans, but_samples).into_values())?;
     let sizes = groups(&plans, size);
     let alone: BTreeSet<usize> = sizes.values().filter(|rows| rows.len() == 1).flatten().copied().collect();
     let known: Vec<f64> = (0..rows.len()).filter(|row| !alone.contains(row)).map(|row| each.deviations[row]).collect();
     let known = if known.len() < LEAST_KNOWN { &each.deviations } else { &known };
     // What rows that chose the noise are off by is no reason to believe less than the noise.
     let known = quantile(known, known.len()).map(|known| known.max(NORMAL));
-    let (of_size, offs) =
-        linear.calibrated(sizes.into_values().map(|rows| (rows, 1.0)))?.unwrap_or((NORMAL, Vec::new()));
+    let offs = linear.apart(sizes.into_values().map(|rows| (rows, 1.0)))?;
+    let of_size = pooled(&offs).unwrap_or(NORMAL);
     let together = Off::all(offs.into_iter().flatten());
     let mut left_out = vec![each.left_out("each plan", None)];
     left_out.extend((!together.logarithms.is_empty()).then(|| together.left_out(EACH_COMBINATION, None)));
@@ -105,7 +105,10 @@ pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Le
         let values = groups(&plans, |plan| plan.numbers()[column].1);
         let all: Vec<u64> = values.keys().copied().collect();
         let distant = values.clone().into_iter().map(|(value, rows)| (rows, doublings(value, &all)));
-        let Some((held, offs)) = linear.calibrated(distant)? else { continue };
+        let offs = linear.apart(distant)?;
+        let independent =
+            |rows: &Vec<usize>| rows.iter().map(|row| but_samples(&plans[*row])).collect::<BTreeSet<_>>().len();
+        let Some(held) = worst_value(&offs, &values.values().map(independent).collect::<Vec<_>>()) else { continue };
         numbers.insert(name.to_owned(), held);
         let words = name.replace('_', " ");
         left_out.extend(values.keys().zip(offs).filter_map(|(value, off)| Some(off?.left_out(&words, Some(*value)))));
@@ -163,21 +166,18 @@ impl Linear {
         Ok(Off::new(&block.solve_vector(self.solved.select(Axis(0), group)), &block.inverse().diag().to_owned()))
     }
 
-    /// Leaves out each group of rows that is this many doublings from the others, if enough rows stay: the quantile of what they are
-    /// off, over a doubling, and each; none if no group can be left out. Rows of a group are off together: groups are independent, they
-    /// are not.
-    fn calibrated(&self, groups: impl Iterator<Item = (Vec<usize>, f64)>) -> Result<Option<(f64, Vec<Option<Off>>)>> {
-        let (mut deviations, mut offs) = (Vec::new(), Vec::new());
-        for (group, doublings) in groups {
-            let off = match group.len() + LEAST_OUTSIDE <= self.solved.len() {
-                true => Some(self.group(&group)?),
-                false => None,
-            };
-            deviations.extend(off.iter().flat_map(|off| &off.deviations).map(|one| one / doublings.sqrt()));
-            offs.push(off);
-        }
-        let count = offs.iter().flatten().count();
-        Ok(quantile(&deviations, count).map(|held| (held, offs)))
+    /// Leaves out each group of rows that is this many doublings from the others, with what it is off over a doubling; none for a
+    /// group without which too few rows are left.
+    fn apart(&self, groups: impl Iterator<Item = (Vec<usize>, f64)>) -> Result<Vec<Option<Off>>> {
+        let apart = groups.map(|(group, doublings)| {
+            if group.len() + LEAST_OUTSIDE > self.solved.len() {
+                return Ok(None);
+            }
+            let mut off = self.group(&group)?;
+            off.deviations.iter_mut().for_each(|one| *one /= doublings.sqrt());
+            Ok(Some(off))
+        });
+        apart.collect()
     }
 }
 
@@ -213,11 +213,39 @@ impl Off {
 
 /// The quantile of distances in standard deviations, of which so many are independent; none without any.
 fn quantile(distances: &[f64], independent: usize) -> Option<f64> {
-    let (count, independent) = (distances.len() as f64, distances.len().min(independent) as f64);
-    // Of n independent distances the order statistic n + 1 would hold the share exactly (conformal prediction): of few groups it is
-    // the worst of all.
-    let share = HELD * (independent + 1.0) / independent;
-    (!distances.is_empty()).then(|| (1.0 + SCALE_OF_FEW / count) * stats::percentile(distances, share.min(100.0)))
+    let independent = distances.len().min(independent);
+    (!distances.is_empty()).then(|| of_few(distances.len()) * stats::percentile(distances, share(independent)))
+}
+
+/// Of so many independent distances the order statistic n + 1 would hold [`HELD`] percent exactly (conformal prediction): of few it is
+/// the worst of all.
+fn share(independent: usize) -> f64 {
+    (HELD * (independent as f64 + 1.0) / independent as f64).min(100.0)
+}
+
+/// How much wider the scales of so many rows may be than they seem.
+fn of_few(rows: usize) -> f64 {
+    1.0 + SCALE_OF_FEW / rows as f64
+}
+
+/// What holds another size. Rows of a group are off together: groups are independent, they are not.
+fn pooled(groups: &[Option<Off>]) -> Option<f64> {
+    let groups: Vec<&[f64]> = groups.iter().flatten().map(|off| off.deviations.as_slice()).collect();
+    quantile(&groups.concat(), groups.len())
+}
+
+/// What holds the rows of another value of a number: of each value that was left out, with so many independent rows, what holds its
+/// rows; of values, of which there are few, the worst. A value's single worst row says little of the rows of others.
+fn worst_value(groups: &[Option<Off>], independent: &[usize]) -> Option<f64> {
+    let left_out = groups.iter().zip(independent).filter_map(|(off, count)| Some((off.as_ref()?, count)));
+    let each: Vec<f64> = left_out.map(|(off, count)| stats::percentile(&off.deviations, share(*count))).collect();
+    let rows = groups.iter().flatten().map(|off| off.deviations.len()).sum();
+    (!each.is_empty()).then(|| of_few(rows) * stats::percentile(&each, share(each.len())))
+}
+
+/// All of a plan but how many samples its step has.
+fn but_samples(plan: &Plan) -> impl Ord + use<> {
+    Plan { global_batch: 0, ..*plan }.numbers()
 }
 
 /// The rows of each value of a key.

@@ -3,12 +3,12 @@
 
 use super::cost_model::watch;
 use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, page_of};
-use crate::model_file::Model;
+use crate::model_file::{self, Model};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, counted};
 use perf4sight_operations::{
-    Estimate, Group, LeftOut, OperationModel, Predicted, Row, read_folder, read_table, rows_to_csv,
+    Estimate, Group, LeftOut, OperationModel, Predicted, Row, files_read, read_folder, read_table, rows_to_csv,
 };
 use perf4sight_report::{Cell, Column, Rows, Table};
 use perf4sight_verb::config::Values;
@@ -73,14 +73,17 @@ impl Verb for TrainOperations {
     /// # Errors
     /// Files that cannot be read or contradict themselves; too few rows; a file of others in the model's place.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let input = std::iter::once(self.folder.as_path());
-        let files = TrainedFiles::new(&self.out, input.clone(), self.overwrite)?;
+        let read = files_read(&self.folder)?;
+        let inputs = || std::iter::once(&self.folder).chain(&read).map(PathBuf::as_path);
+        // An earlier model may be in the folder.
+        let is_model = model_file::load(&self.out).is_ok();
+        let files = TrainedFiles::new(&self.out, inputs().filter(|_| !is_model), self.overwrite)?;
         let found = read_folder(&self.folder)?;
         found.warnings().into_iter().for_each(|warning| context.warn(warning));
         self.check_precisions(&found.rows)?;
         let rows = self.rows.as_ref().map(|rows| (rows, rows_to_csv(&found.rows)));
         if let Some((file, rows)) = &rows {
-            overwrite::check_inputs(file, input)?;
+            overwrite::check_inputs(file, inputs())?;
             overwrite::check_measured(file, rows, self.overwrite)?;
         }
         let progress = context.console.progress(OperationModel::parts(&found.rows), "fitting");
@@ -255,7 +258,7 @@ impl PredictOperations {
             overwrite::save(out, table.to_csv(), self.overwrite)?;
         }
         Ok(Summary {
-            answer: compared(&rows, &predicted),
+            answer: self.compared(model, &rows, &predicted),
             files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
             json: json!({ "predictions": table.to_json(), "warnings": context.warnings() }),
             tables: vec![table],
@@ -270,6 +273,14 @@ impl PredictOperations {
             (None, "") => Err(Error::usage("the rows name no GPU").expected("a column gpu, or --gpu NAME")),
             (None, own) => Ok(own),
         }
+    }
+
+    /// What was measured on the GPU of the request; on others it says nothing of the predictions.
+    fn compared(&self, model: &OperationModel, rows: &[Row], predicted: &[Estimate]) -> String {
+        let name = |gpu: &str| model.device(gpu).map(|device| device.name).ok();
+        let asked = self.gpu.as_deref().and_then(name);
+        let is_own = |row: &Row| self.gpu.is_none() || row.gpu.is_empty() || name(&row.gpu) == asked;
+        compared(&rows.iter().zip(predicted).filter(|(row, _)| is_own(row)).collect::<Vec<_>>())
     }
 
     fn predict(&self, model: &OperationModel, row: &Row) -> Result<Estimate> {
@@ -305,8 +316,8 @@ fn table(rows: &[Row], predicted: &[Estimate]) -> Table {
 }
 
 /// How far predictions are from what was measured; empty where nothing was.
-fn compared(rows: &[Row], predicted: &[Estimate]) -> String {
-    let measured = || rows.iter().zip(predicted).filter(|(row, _)| row.time_us > 0.0);
+fn compared(pairs: &[(&Row, &Estimate)]) -> String {
+    let measured = || pairs.iter().filter(|(row, _)| row.time_us > 0.0);
     let count = measured().count();
     if count == 0 {
         return String::new();

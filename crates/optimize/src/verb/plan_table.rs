@@ -4,7 +4,10 @@ use crate::plan::Plan;
 use crate::step::{LeftOut, PredictedStep};
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::Context;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Values of a number that a warning names.
+const NAMED: usize = 5;
 
 /// The numbers in which plans differ: places in [`Plan::numbers`].
 pub(super) fn differing(plans: &[Plan]) -> Vec<usize> {
@@ -50,11 +53,17 @@ pub(super) fn unmeasured(step: &PredictedStep) -> String {
 
 /// Warns once of each number that no measured plan had, and of all combinations.
 pub(super) fn warn_of_unmeasured(steps: &[PredictedStep], context: &mut Context) {
-    let mut plans: BTreeMap<(&str, u64), usize> = BTreeMap::new();
-    steps.iter().flat_map(|step| &step.unmeasured).for_each(|number| *plans.entry(*number).or_default() += 1);
-    for ((name, value), count) in plans {
+    let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    steps.iter().flat_map(|step| &step.unmeasured).for_each(|(name, value)| {
+        values.entry(name).or_default().insert(*value);
+    });
+    for (name, values) in values {
+        let count = steps.iter().filter(|step| step.unmeasured.iter().any(|(own, _)| *own == name)).count();
+        let more = values.len().saturating_sub(NAMED);
+        let named = values.iter().take(NAMED).map(u64::to_string);
+        let named = named.chain((more > 0).then(|| format!("{more} others"))).collect::<Vec<_>>().join(", ");
         context.warn(format_args!(
-            "no measured plan has {name} = {value}, which {count} of {} plans have: their intervals are wider",
+            "no measured plan has {name} = {named}, which {count} of {} plans have: their intervals are wider",
             steps.len()
         ));
     }

@@ -5,6 +5,7 @@ use crate::collectives::Operation;
 use crate::communication::Communication;
 use crate::graph::{Builder, EdgeKind, Graph, Kind, Node, NodeId, RankNodes, StepGraph, Transfer, TransferPart};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
 use std::ops::Range;
 
 /// The transfers of a step that reduce its buckets: the index of each in [`StepGraph::transfers`], and its gradients in
@@ -24,9 +25,19 @@ pub fn buckets_of(step: &StepGraph) -> Result<Vec<(usize, Range<usize>)>> {
     }
     match next == sizes.len() {
         true => Ok(buckets),
-        false => Err(Error::input("the all-reduces of the step are not those of the buckets of its gradients")
-            .expected("DistributedDataParallel without gradient compression, with gradients of one type, whose ranks were all recorded with record_shapes=True")),
+        false => Err(Error::input(format!(
+            "the all-reduces of the step are not those of the buckets of its gradients, which have {}; they reduce {}",
+            Bytes(sizes.iter().sum()),
+            Bytes(reduced(step))
+        ))
+        .expected("DistributedDataParallel without gradient compression or accumulation, with gradients of one type, whose ranks were all recorded with record_shapes=True")),
     }
+}
+
+/// Bytes of all all-reduces of a step.
+fn reduced(step: &StepGraph) -> u64 {
+    let reduces = step.transfers.iter().filter(|transfer| transfer.operation == Operation::AllReduce);
+    reduces.filter_map(|transfer| transfer.bytes).fold(0, u64::saturating_add)
 }
 
 /// The end of the consecutive gradients from `start` whose sizes add up to `bytes`.

@@ -4,6 +4,7 @@ use super::{CallId, Calls, EdgeKind, Graph, Node, NodeId, Resource, ResourceId, 
 use crate::simulate;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::grouped;
+use perf4sight_machine::description::Description;
 use std::sync::Arc;
 
 /// An edge: from, to, why.
@@ -113,12 +114,25 @@ impl Builder {
             let most = grouped(u64::from(u32::MAX));
             return Err(Error::input(format!("{counted} is too large")).expected(format!("at most {most} of each")));
         }
-        match needed <= limit {
-            true => Ok(()),
-            false => Err(Error::input(format!("{counted} takes {} MB of memory", needed / 1_000_000))
-                .expected(format!("at most {} MB", limit / 1_000_000))
-                .help("read fewer steps or ranks, or let recorded ranks stand for others")),
-        }
+        check_memory(&counted, needed, limit)
+            .map_err(|error| error.help("read fewer steps or ranks, or let recorded ranks stand for others"))
+    }
+}
+
+/// Bytes that this process could use now, by the machine's memory and the limits of its control groups.
+pub fn available_memory() -> u64 {
+    Description::here().available().0
+}
+
+/// Refuses what takes more bytes than there are.
+///
+/// # Errors
+/// More than `limit` bytes.
+pub fn check_memory(what: &str, needed: u64, limit: u64) -> Result<()> {
+    match needed <= limit {
+        true => Ok(()),
+        false => Err(Error::input(format!("{what} takes {} MB of memory", needed / 1_000_000))
+            .expected(format!("at most {} MB", limit / 1_000_000))),
     }
 }
 

@@ -9,7 +9,7 @@ mod step;
 
 use std::sync::Arc;
 
-pub use builder::Builder;
+pub use builder::{Builder, available_memory, check_memory};
 pub use calls::{CallId, Calls};
 pub(crate) use cycle::predecessors;
 pub use node::{EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};

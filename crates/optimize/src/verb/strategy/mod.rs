@@ -12,8 +12,9 @@ use crate::search::Searches;
 use crate::start::{Start, Together};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
-use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent};
 use perf4sight_replay::Analysis;
+use perf4sight_replay::graph::{available_memory, check_memory};
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::replayed::Request;
 use perf4sight_report::{Column, sentence};
@@ -75,7 +76,7 @@ impl Strategy {
         let passes = self.chosen()?;
         let files = self.files()?;
         let mut left = passes.len() as u64 + 2;
-        let progress = context.console.progress(self.moves().saturating_add(left), "optimizing");
+        let progress = context.console.progress(self.moves().saturating_add(left), "optimizing").unpaced();
         progress.doing("reading traces");
         let start = self.start()?;
         progress.advance(1);
@@ -83,12 +84,13 @@ impl Strategy {
         let mut notes = Vec::new();
         for pass in passes {
             if context.cancelled() {
-                found.nothing.push(format!("{} was interrupted", pass.name()));
+                found.unanswered.push(format!("{} was interrupted", pass.name()));
                 continue;
             }
-            progress.doing(pass.name());
+            progress.doing(doing(pass, &start, &self.wanted));
             let cancel = context.cancel.clone();
             let go_on = |moves| {
+                progress.pace();
                 progress.advance(moves);
                 search && !cancel.load(Ordering::Relaxed)
             };
@@ -162,7 +164,11 @@ impl Strategy {
         let analysis = Analysis::of(job);
         check_exchanges(&analysis)?;
         let start = Start::of(&analysis, &self.request)?;
-        self.chosen()?.into_iter().try_for_each(|pass| pass.check(&start, &self.wanted))?;
+        let available = available_memory();
+        self.chosen()?.into_iter().try_for_each(|pass| {
+            check_pass_memory(pass, pass.memory(&start, &self.wanted), available)?;
+            pass.check(&start, &self.wanted)
+        })?;
         Ok(start)
     }
 
@@ -203,6 +209,21 @@ impl Strategy {
             json,
             ..Summary::default()
         })
+    }
+}
+
+/// Refuses a pass that takes more memory than there is.
+fn check_pass_memory(pass: &dyn Pass, needed: u64, available: u64) -> Result<()> {
+    check_memory(&format!("the pass {}", pass.name()), needed, available).map_err(|error| {
+        error.help("ask for other passes (pass), fewer searches (searches), or give traces of a shorter step")
+    })
+}
+
+/// A pass, and the memory that it takes, where that is worth saying.
+fn doing(pass: &dyn Pass, start: &Start, wanted: &Wanted) -> String {
+    match pass.memory(start, wanted) {
+        0 => pass.name().to_owned(),
+        needed => format!("{}, in up to {}", pass.name(), Bytes(needed)),
     }
 }
 
@@ -259,8 +280,9 @@ fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
     let proposals = &found.proposals;
     let before = Milliseconds(start.before() as f64 / 1e6);
     let best = |learns: Learns| proposals.iter().find(|one| one.learns == learns && one.gain()[0] >= WORTH);
+    let seen = if found.unanswered.is_empty() { "Nothing" } else { "Of what could be looked at, nothing" };
     let same = best(Learns::Same).map_or_else(
-        || format!("Nothing that learns the same makes the step of {before} shorter by {WORTH} % or more."),
+        || format!("{seen} that learns the same makes the step of {before} shorter by {WORTH} % or more."),
         |best| format!("{} instead of {before}.", shorter(best)),
     );
     let all = together.map(|all| format!("All that learn the same, together: {}.", after(all)));

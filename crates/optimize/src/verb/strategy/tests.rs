@@ -93,6 +93,27 @@ fn the_same_seed_writes_the_same_files() {
     assert!(written() == written());
 }
 
+/// What the search of a pass takes is known before, from the operations of one rank and the searches; nothing else is refused.
+#[test]
+fn a_search_beyond_the_memory_is_refused_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut whole = strategy("two", folder.path());
+    let start = whole.start().unwrap();
+    let needed = |whole: &Strategy| PASSES.map(|pass| pass.memory(&start, &whole.wanted));
+    let [.., op_fusion, _] = needed(&whole);
+    assert!(op_fusion > 0 && op_fusion < 100_000_000, "{op_fusion}");
+    assert_eq!(needed(&whole).iter().filter(|needed| **needed > 0).count(), 1);
+    assert!(doing(PASSES[3], &start, &whole.wanted).contains("op_fusion, in up to"));
+    whole.wanted.searches.count = 100;
+    assert!(needed(&whole)[3] > 10 * op_fusion);
+    check_pass_memory(PASSES[3], op_fusion, op_fusion).unwrap();
+    let error = check_pass_memory(PASSES[3], 9_000_000_000, 5_000_000_000).unwrap_err().to_string();
+    assert!(error.contains("op_fusion takes 9000 MB") && error.contains("at most 5000 MB"), "{error}");
+    // So many searches that no machine has the memory.
+    whole.wanted.searches.count = u64::MAX;
+    assert!(whole.start().unwrap_err().to_string().contains("of memory"));
+}
+
 /// Each seed on a machine of its own: the files of one machine; where results come together, nothing is searched.
 #[test]
 fn divided_searches_give_the_files_of_one_machine() {
@@ -114,7 +135,7 @@ fn divided_searches_give_the_files_of_one_machine() {
     };
     assert!(names().iter().zip([3, 4]).all(|(name, seed)| name.starts_with(&format!("mcmc seed {seed} of "))));
     let summary = divided.conclude(&mut context()).unwrap();
-    assert!(summary.json["nothing_for"].to_string().contains("interrupted after 0 moves"), "{}", summary.json);
+    assert!(summary.json["warnings"].to_string().contains("interrupted after 0 moves"), "{}", summary.json);
     assert_eq!(names().len(), 2);
     for name in names() {
         let own = folder.path().join(&name);

@@ -24,7 +24,7 @@ mod waits;
 pub use distortion::{Correction, Distortion};
 pub use left_out::LeftOut;
 
-use super::{Calls, StepGraph};
+use super::{Calls, StepGraph, available_memory};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
@@ -32,7 +32,6 @@ use crate::simulate::simulate;
 use assembly::Assembly;
 use load::{Load, Works};
 use perf4sight_base::error::Result;
-use perf4sight_machine::description::Description;
 use rows::RankStep;
 use std::collections::BTreeMap;
 
@@ -146,7 +145,7 @@ struct Rows {
 
 impl Rows {
     fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, steps: &[usize]) -> Result<Self> {
-        memory::check(job, steps, Description::here().available().0)?;
+        memory::check(job, steps, available_memory())?;
         let mut calls = Calls::default();
         let read = |step: &usize| (*step, rows::read(job, exchanges, clocks, *step, &mut calls));
         let mut read: Vec<(usize, Vec<RankStep>)> = steps.iter().map(read).collect();
