@@ -181,6 +181,31 @@ class Unfolded(nn.Module):
         return self.classify(self.read(self.windows(x).transpose(1, 2)).mean(1))
 
 
+class Masked(nn.Module):
+    """Scores that are hidden where positions are not one behind the other, which the code looks at, as transformers do for samples that are packed."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.classify = nn.Embedding(50, 32), nn.Linear(32, 4)
+
+    def forward(self, words):
+        positions, hidden = torch.arange(words.shape[1]), self.table(words)
+        if not bool((positions[1:] - positions[:-1] == 1).all()):
+            hidden = hidden * hidden.sigmoid() * hidden.tanh()
+        return self.classify(hidden.mean(1))
+
+
+class Painted(nn.Module):
+    """Classes of pixels: as many labels as pixels, which lie there from the start."""
+
+    def __init__(self):
+        super().__init__()
+        self.widen, self.paint = nn.Linear(32, 64), nn.Linear(64, 4)
+
+    def forward(self, x):
+        return self.paint(torch.relu(self.widen(x.movedim(1, -1)))).movedim(-1, 1)
+
+
 class Twice(nn.Module):
     """A normalisation whose code writes the same difference twice, which exporters merge."""
 
