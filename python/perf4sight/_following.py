@@ -44,10 +44,12 @@ def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage:
         return ""
     kept = _kept_statistics(module) if settings.get("frozen_normalisation") == "eval" else ()
     one = Pass(stage, trainable == "all", precision, kept)
-    found = [(samples, peaks(module, given, one, samples)) for samples in sampled(batches, int(settings.get("accumulate") or 1))]
-    lines = ["%d %s" % (samples, taken.line()) for samples, taken in found if taken is not None]
-    weights = "weights " + ",".join(str(4 * weight.numel()) for weight in _trained(module, module, one))
-    return "\n".join(["%s %s %s" % (stage, precision, trainable), weights, *lines]) if lines else ""
+    taken = {samples: peaks(module, given, one, samples) for samples in sampled(batches, int(settings.get("accumulate") or 1))}
+    found = {samples: alive for samples, alive in taken.items() if alive is not None}
+    if not found:
+        return ""
+    weights = "weights " + ",".join(map(str, next(iter(found.values())).changed))
+    return "\n".join(["%s %s %s" % (stage, precision, trainable), weights, *("%d %s" % (samples, alive.line()) for samples, alive in found.items())])
 
 
 def _is_known(module: Any, stage: str, trainable: str) -> bool:
@@ -100,16 +102,11 @@ def _prepared(own: Any, module: Any, one: Pass) -> Any:
     own.train(one.stage == "training")
     for name in one.kept_statistics:
         own.get_submodule(name).eval()
-    for weight in _trained(own, module, one):
-        weight.requires_grad_(True)
+    if one.trains_all:
+        frozen = _settings.tables(module)
+        for name, weight in own.named_parameters():
+            weight.requires_grad_(weight.requires_grad or weight.is_floating_point() and name not in frozen)
     return own
-
-
-def _trained(own: Any, module: Any, one: Pass) -> List[Any]:
-    """The weights of a module, or of a copy of it, that the step trains, in the order in which they are registered."""
-    frozen = _settings.tables(module) if one.trains_all else {}
-    return [weight for name, weight in own.named_parameters()
-            if (weight.is_floating_point() and name not in frozen if one.trains_all else weight.requires_grad)]
 
 
 def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: str) -> "Alive":
@@ -131,6 +128,7 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: 
     with alive.counting():
         _loss(results, targets).backward()
     alive.left = alive.bytes
+    alive.changed = [4 * weight.numel() for weight in own.parameters() if weight.grad is not None]
     return alive
 
 
@@ -167,8 +165,8 @@ KERNELS = {
     "aten._scaled_dot_product_flash_attention_for_cpu": "attention", "aten.mkldnn_rnn_layer": "lstm",
 }
 OF_BACKWARD = "_backward"
-# Operators that copy what is not contiguous while they run (`contiguous` in Im2Col.cpp and Col2Im.cpp of aten/src/ATen/native).
-COPYING = ("aten.im2col", "aten.col2im")
+# Operators that copy what is not contiguous while they run (`contiguous` in Im2Col.cpp, Col2Im.cpp and layer_norm.cpp of aten/src/ATen/native).
+COPYING = ("aten.im2col", "aten.col2im", "aten.native_layer_norm_backward")
 # Integers and truths in a tensor, at most, that are known.
 KNOWN = 1 << 20
 # Arithmetic on numbers and truths or integers, which a processor casts first (`cast_common_dtype_to_outputs` in TensorIterator.cpp).
@@ -180,6 +178,8 @@ class Alive:
 
     def __init__(self) -> None:
         self.bytes = self.most = self.left = 0
+        # Of the weights that an optimizer changes, in its order: those that have a gradient.
+        self.changed: List[int] = []
         self.after: Dict[Tuple[str, bool], List[int]] = {}
         self.known: Dict[int, Any] = {}
 
@@ -231,7 +231,7 @@ class Alive:
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if _adds_gradients(function) and _counts(args[0]) == alone or layers.adds_bias(function):
                     return args[0].add_(args[1])
-                made = _in_columns(function, args, _with_workspace(function, args, _made(function, args, kwargs or {})))
+                made = _laid_out(function, args, _with_workspace(function, args, _made(function, args, kwargs or {})))
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
                         alive.see(tensor)
@@ -349,12 +349,17 @@ def _alone() -> Tuple[int, int]:
     return found[0]
 
 
-def _in_columns(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
-    """What an operator gives; a fold makes its image in memory as large as its columns (`empty_like` in Col2Im.cpp)."""
+def _laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
+    """What an operator gives, as its kernel lays it out: a fold makes its image in memory as large as its columns (`empty_like` in Col2Im.cpp), a layer
+    norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy."""
     import torch
 
-    larger = str(function) == "aten.col2im.default" and made.numel() < arguments[0].numel()
-    return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape) if larger else made
+    name = str(function)
+    if name == "aten.col2im.default" and made.numel() < arguments[0].numel():
+        return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape)
+    if name == "aten.native_layer_norm_backward.default" and made[0] is not None:
+        return (made[0].contiguous(), *made[1:])
+    return made
 
 
 # Time steps of an LSTM that are run to learn what it takes for each.
