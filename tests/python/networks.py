@@ -206,6 +206,21 @@ class Painted(nn.Module):
         return self.paint(torch.relu(self.widen(x.movedim(1, -1)))).movedim(-1, 1)
 
 
+class Pooled(nn.Module):
+    """A layer norm whose gradient comes in turned, as in Swin, behind a layer over tokens; and a weight that nothing reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.unread = nn.Parameter(torch.zeros(7, 11))
+        self.read, self.widen, self.shrink = nn.Linear(32, 32), nn.Linear(32, 128), nn.Linear(128, 32)
+        self.norm, self.classify = nn.LayerNorm(32), nn.Linear(32, 4)
+
+    def forward(self, x):
+        x = self.read(x)
+        hidden = self.norm(x + self.shrink(nn.functional.gelu(self.widen(x))))
+        return self.classify(nn.functional.adaptive_avg_pool1d(hidden.transpose(1, 2), 1).flatten(1))
+
+
 class Twice(nn.Module):
     """A normalisation whose code writes the same difference twice, which exporters merge."""
 
