@@ -16,7 +16,8 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Crossed, Doubtful, Feeding, Fixed, Gained, Guarded, Halved, Images, Masked, Normalised, OneNumber, Painted, Placed, Pooled, Recurrent, Scaled, Shaped, Spelled,
+from networks import (Crossed, Doubtful, Feeding, Fixed, Gained, Guarded, Halved, Images, Masked, Normalised, OneNumber, Painted, Placed, Pooled,
+                      Recurrent, Scaled, Shaped, Spelled,
                       Tokens, Twice, Unfolded, Words, between)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -112,7 +113,8 @@ class Estimates(unittest.TestCase):
         # Held against real steps; by its graph alone the first was 57 % low, the others 16 to 75 %.
         rows = torch.rand(256, 64)
         for model, inputs, within in [(Spelled(), rows, 0.001), (Twice(), rows, 0.001), (Unfolded(), IMAGES, 0.001),
-                                      (Masked(), torch.zeros(16, 24, dtype=torch.long), 0.001), (Painted(), torch.rand(4, 32, 16, 16), 0.001), (Pooled(), torch.rand(8, 24, 32), 0.001),
+                                      (Masked(), torch.zeros(16, 24, dtype=torch.long), 0.001), (Painted(), torch.rand(4, 32, 16, 16), 0.001),
+                                      (Pooled(), torch.rand(8, 24, 32), 0.001),
                                       (Recurrent(nn.GRU), torch.rand(16, 20, 16), 0.01),
                                       (Recurrent(nn.GRU, 2), torch.rand(16, 20, 16), 0.01), (Recurrent(nn.LSTM), torch.rand(16, 20, 16), 0.25)]:
             truth = counted(model, inputs)
