@@ -42,9 +42,23 @@ def stand_in(module: Any, weights: bool = False) -> Any:
     return _made_of(module, _own, own)
 
 
-def without_contents(module: Any) -> Any:
-    """The same of tensors that have shapes alone, where PyTorch makes no others (`FakeTensorMode`)."""
-    return _made_of(module, empty, empty)
+def without_numbers(module: Any) -> Any:
+    """The same of tensors that have shapes alone, where PyTorch makes no others (`FakeTensorMode`), but for integers and truths, which are known."""
+    return _made_of(module, without_number, empty)
+
+
+def without_number(tensor: Any) -> Any:
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    if not is_integer(tensor.dtype):
+        return empty(tensor)
+    with unset_fake_temporarily():
+        return _own(tensor)
+
+
+def is_integer(kind: Any) -> bool:
+    """Whether tensors of a type hold integers or truths."""
+    return not kind.is_floating_point and not kind.is_complex
 
 
 def _made_of(module: Any, held: Callable[[Any], Any], trained: Callable[[Any], Any]) -> Any:

@@ -44,10 +44,12 @@ def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage:
         return ""
     kept = _kept_statistics(module) if settings.get("frozen_normalisation") == "eval" else ()
     one = Pass(stage, trainable == "all", precision, kept)
-    found = [(samples, peaks(module, given, one, samples)) for samples in sampled(batches, int(settings.get("accumulate") or 1))]
-    lines = ["%d %s" % (samples, taken.line()) for samples, taken in found if taken is not None]
-    weights = "weights " + ",".join(str(4 * weight.numel()) for weight in _trained(module, module, one))
-    return "\n".join(["%s %s %s" % (stage, precision, trainable), weights, *lines]) if lines else ""
+    taken = {samples: peaks(module, given, one, samples) for samples in sampled(batches, int(settings.get("accumulate") or 1))}
+    found = {samples: alive for samples, alive in taken.items() if alive is not None}
+    if not found:
+        return ""
+    weights = "weights " + ",".join(map(str, next(iter(found.values())).changed))
+    return "\n".join(["%s %s %s" % (stage, precision, trainable), weights, *("%d %s" % (samples, alive.line()) for samples, alive in found.items())])
 
 
 def _is_known(module: Any, stage: str, trainable: str) -> bool:
@@ -78,11 +80,21 @@ def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int) -> "Optio
         warnings.simplefilter("ignore")
         try:
             with FakeTensorMode(allow_non_fake_inputs=True), torch.autocast("cpu", torch.bfloat16, enabled=one.precision == "amp_bf16"):
-                own = _prepared(_copy.without_contents(module), module, one)
-                tensors = tuple(map(_copy.empty, given.few(samples)))
+                own = _prepared(_copy.without_numbers(module), module, one)
+                tensors = tuple(_samples(tensor, samples) for tensor in given.tensors)
                 return _followed(own, given, tensors, one.stage)
         except Exception:  # whatever its code does not do on tensors without contents
             return None
+
+
+def _samples(tensor: Any, samples: int) -> Any:
+    """An input of so many samples, of which nothing but integers and truths is known."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    if not _copy.is_integer(tensor.dtype):
+        return _copy.empty(_inputs.few(tensor, samples))
+    with unset_fake_temporarily():
+        return _inputs.few(tensor, samples)
 
 
 def _prepared(own: Any, module: Any, one: Pass) -> Any:
@@ -90,16 +102,11 @@ def _prepared(own: Any, module: Any, one: Pass) -> Any:
     own.train(one.stage == "training")
     for name in one.kept_statistics:
         own.get_submodule(name).eval()
-    for weight in _trained(own, module, one):
-        weight.requires_grad_(True)
+    if one.trains_all:
+        frozen = _settings.tables(module)
+        for name, weight in own.named_parameters():
+            weight.requires_grad_(weight.requires_grad or weight.is_floating_point() and name not in frozen)
     return own
-
-
-def _trained(own: Any, module: Any, one: Pass) -> List[Any]:
-    """The weights of a module, or of a copy of it, that the step trains, in the order in which they are registered."""
-    frozen = _settings.tables(module) if one.trains_all else {}
-    return [weight for name, weight in own.named_parameters()
-            if (weight.is_floating_point() and name not in frozen if one.trains_all else weight.requires_grad)]
 
 
 def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: str) -> "Alive":
@@ -113,33 +120,43 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: 
         with torch.no_grad(), alive.counting():
             given.call(own, tensors)
         return alive
+    results: List[Any] = []
     with alive.counting():
-        loss = _loss(given.call(own, tensors))
-        loss.backward()
+        _inputs.results(given.call(own, tensors), results)
+    targets = list(map(_targets, results))
+    alive.hold(targets)
+    with alive.counting():
+        _loss(results, targets).backward()
+    alive.left = alive.bytes
+    alive.changed = [4 * weight.numel() for weight in own.parameters() if weight.grad is not None]
     return alive
 
 
-def _loss(results: Any) -> Any:
+def _loss(results: List[Any], targets: List[Any]) -> Any:
     """The sum of what the results that are numbers lose against classes; the results go when it is known."""
-    found: List[Any] = []
-    _inputs.results(results, found)
-    del results
     total = None
-    for result in found:
-        loss = _cross_entropy(result)
+    for result, target in zip(results, targets):
+        loss = _cross_entropy(result, target)
         total = loss if total is None else total + loss
+    results.clear()
     return total
 
 
-def _cross_entropy(result: Any) -> Any:
+def _cross_entropy(result: Any, target: Any) -> Any:
     """Classes lie on the second axis, those of a sequence on the last, as in crates/network/src/graph.rs."""
     import torch
 
     if result.dim() == 3:
         result = result.flatten(0, 1)
     result = result.unsqueeze(1) if result.dim() == 1 else result
-    targets = torch.empty([result.shape[0], *result.shape[2:]], dtype=torch.long)
-    return torch.nn.functional.cross_entropy(result, targets)
+    return torch.nn.functional.cross_entropy(result, target.flatten(0, 1) if target.dim() == 2 and result.dim() == 2 else target)
+
+
+def _targets(result: Any) -> Any:
+    """The classes of a result."""
+    import torch
+
+    return torch.empty(result.shape[:2] if result.dim() == 3 else [result.shape[0], *result.shape[2:]], dtype=torch.long)
 
 
 # Operators whose kernels borrow memory that only the program knows of, by the words that it has for them (followed.rs); their backward ends so.
@@ -148,27 +165,31 @@ KERNELS = {
     "aten._scaled_dot_product_flash_attention_for_cpu": "attention", "aten.mkldnn_rnn_layer": "lstm",
 }
 OF_BACKWARD = "_backward"
-# Operators that copy what is not contiguous while they run (`contiguous` in Im2Col.cpp and Col2Im.cpp of aten/src/ATen/native).
-COPYING = ("aten.im2col", "aten.col2im")
+# Operators that copy what is not contiguous while they run (`contiguous` in Im2Col.cpp, Col2Im.cpp and layer_norm.cpp of aten/src/ATen/native).
+COPYING = ("aten.im2col", "aten.col2im", "aten.native_layer_norm_backward")
+# Integers and truths in a tensor, at most, that are known.
+KNOWN = 1 << 20
 # Arithmetic on numbers and truths or integers, which a processor casts first (`cast_common_dtype_to_outputs` in TensorIterator.cpp).
 CASTING = ("aten.mul", "aten.div", "aten.add", "aten.sub")
 
 
 class Alive:
-    """Bytes of the storages that are there: now, at most, and after every operator of those, forward and backward, in the order they run."""
+    """Bytes of the storages that are there: now, at most, behind the pass, and after every operator of those, forward and backward, in the order they run."""
 
     def __init__(self) -> None:
-        self.bytes = self.most = 0
+        self.bytes = self.most = self.left = 0
+        # Of the weights that an optimizer changes, in its order: those that have a gradient.
+        self.changed: List[int] = []
         self.after: Dict[Tuple[str, bool], List[int]] = {}
         self.known: Dict[int, Any] = {}
 
     def line(self) -> str:
-        """What there is of them for the program: `MOST convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`."""
+        """What there is of them for the program: `MOST LEFT convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`."""
         def numbers(kind: str, backward: bool) -> str:
             after = self.after.get((kind, backward), [])
             return ",".join(map(str, reversed(after) if backward else after))
         kinds = sorted({kind for kind, _ in self.after})
-        return " ".join([str(self.most), *("%s=%s/%s" % (kind, numbers(kind, False), numbers(kind, True)) for kind in kinds)])
+        return " ".join([str(self.most), str(self.left), *("%s=%s/%s" % (kind, numbers(kind, False), numbers(kind, True)) for kind in kinds)])
 
     def see(self, tensor: Any) -> None:
         """Counts a tensor's memory until it is freed, unless it is counted already."""
@@ -181,6 +202,15 @@ class Alive:
         self.known[key].atexit = False
         self.bytes += taken
         self.most = max(self.most, self.bytes)
+
+    def hold(self, tensors: List[Any]) -> None:
+        """Counts tensors that were there from the start, such as the classes of samples."""
+        before, most = self.bytes, self.most
+        for tensor in tensors:
+            self.see(tensor)
+        held = self.bytes - before
+        self.most = most + held
+        self.after = {key: [taken + held for taken in after] for key, after in self.after.items()}
 
     def _gone(self, key: int, taken: int) -> None:
         self.bytes -= taken
@@ -201,7 +231,7 @@ class Alive:
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if _adds_gradients(function) and _counts(args[0]) == alone or layers.adds_bias(function):
                     return args[0].add_(args[1])
-                made = _in_columns(function, args, _with_workspace(function, args, function(*args, **(kwargs or {}))))
+                made = _laid_out(function, args, _with_workspace(function, args, _made(function, args, kwargs or {})))
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
                         alive.see(tensor)
@@ -236,6 +266,29 @@ def _cast(arguments: Tuple[Any, ...]) -> int:
     tensors = [one for one in arguments if isinstance(one, torch.Tensor) and one.dim()]
     kind = torch.result_type(*tensors) if len(tensors) == 2 else None
     return sum(one.numel() * kind.itemsize for one in tensors if one.dtype != kind) if kind else 0
+
+
+def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
+    """What an operator gives. Integers and truths that follow from nothing else are known: code asks them what it is to do, such as masks whether they
+    hide anything."""
+    import torch
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    from torch.utils._pytree import tree_leaves
+
+    def tensors(values: Any) -> List[Any]:
+        return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor)]
+
+    def are_known(found: List[Any]) -> bool:
+        return all(type(one) is torch.Tensor and _copy.is_integer(one.dtype) and one.numel() <= KNOWN for one in found)
+
+    read, kind = tensors((arguments, named)), named.get("dtype")
+    makes_integers = _copy.is_integer(kind) if kind else bool(read) or str(function).startswith("aten.arange")
+    if makes_integers and are_known(read):
+        with unset_fake_temporarily():
+            made = function(*arguments, **named)
+        if are_known(tensors(made)):
+            return made
+    return function(*arguments, **named)
 
 
 def _adds_gradients(function: Any) -> bool:
@@ -296,12 +349,17 @@ def _alone() -> Tuple[int, int]:
     return found[0]
 
 
-def _in_columns(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
-    """What an operator gives; a fold makes its image in memory as large as its columns (`empty_like` in Col2Im.cpp)."""
+def _laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
+    """What an operator gives, as its kernel lays it out: a fold makes its image in memory as large as its columns (`empty_like` in Col2Im.cpp), a layer
+    norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy."""
     import torch
 
-    larger = str(function) == "aten.col2im.default" and made.numel() < arguments[0].numel()
-    return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape) if larger else made
+    name = str(function)
+    if name == "aten.col2im.default" and made.numel() < arguments[0].numel():
+        return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape)
+    if name == "aten.native_layer_norm_backward.default" and made[0] is not None:
+        return (made[0].contiguous(), *made[1:])
+    return made
 
 
 # Time steps of an LSTM that are run to learn what it takes for each.

@@ -22,7 +22,7 @@ class Inputs:
 
     def few(self, samples: int) -> Tuple[Any, ...]:
         """The same for so many samples, on the processor, numbers as `float32`, with no history."""
-        return tuple(_few(tensor, samples) for tensor in self.tensors)
+        return tuple(few(tensor, samples) for tensor in self.tensors)
 
 
 def read(forward: Callable[..., Any], inputs: Any) -> Inputs:
@@ -124,7 +124,8 @@ def plain(tensor: Any) -> Any:
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def _few(tensor: Any, samples: int) -> Any:
+def few(tensor: Any, samples: int) -> Any:
+    """A tensor of so many samples: those of another, again and again, on the processor, with no history."""
     places = [place % tensor.shape[0] for place in range(samples)]
     return plain(tensor[places]).clone()
 

@@ -181,6 +181,46 @@ class Unfolded(nn.Module):
         return self.classify(self.read(self.windows(x).transpose(1, 2)).mean(1))
 
 
+class Masked(nn.Module):
+    """Scores that are hidden where positions are not one behind the other, which the code looks at, as transformers do for samples that are packed."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.classify = nn.Embedding(50, 32), nn.Linear(32, 4)
+
+    def forward(self, words):
+        positions, hidden = torch.arange(words.shape[1]), self.table(words)
+        if not bool((positions[1:] - positions[:-1] == 1).all()):
+            hidden = hidden * hidden.sigmoid() * hidden.tanh()
+        return self.classify(hidden.mean(1))
+
+
+class Painted(nn.Module):
+    """Classes of pixels: as many labels as pixels, which lie there from the start."""
+
+    def __init__(self):
+        super().__init__()
+        self.widen, self.paint = nn.Linear(32, 64), nn.Linear(64, 4)
+
+    def forward(self, x):
+        return self.paint(torch.relu(self.widen(x.movedim(1, -1)))).movedim(-1, 1)
+
+
+class Pooled(nn.Module):
+    """A layer norm whose gradient comes in turned, as in Swin, behind a layer over tokens; and a weight that nothing reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.unread = nn.Parameter(torch.zeros(7, 11))
+        self.read, self.widen, self.shrink = nn.Linear(32, 32), nn.Linear(32, 128), nn.Linear(128, 32)
+        self.norm, self.classify = nn.LayerNorm(32), nn.Linear(32, 4)
+
+    def forward(self, x):
+        x = self.read(x)
+        hidden = self.norm(x + self.shrink(nn.functional.gelu(self.widen(x))))
+        return self.classify(nn.functional.adaptive_avg_pool1d(hidden.transpose(1, 2), 1).flatten(1))
+
+
 class Twice(nn.Module):
     """A normalisation whose code writes the same difference twice, which exporters merge."""
 

@@ -2,26 +2,28 @@
 
 use crate::each_operation::{each_operation, sum};
 use crate::memo::Memo;
-use crate::run_through::run_through;
+use crate::run_through::{Beyond, Outcome, run_through};
 use crate::step::Period;
 use crate::tensor::Phase;
 use perf4sight_network::{FollowedPass, Kernels, NodeId};
 use perf4sight_step::workload::{Accumulate, Optimizer, Step, ZeroGrad};
 use std::collections::BTreeMap;
 
-/// How many bytes more than the graph's pass of a step a followed one takes; `inside` counts what kernels borrow, `outside` does not.
-pub(crate) fn beyond<'a>(inside: &Memo<'a>, outside: &Memo<'a>, step: Step, pass: &FollowedPass) -> i64 {
+/// How many bytes more than the graph's step one with the followed pass takes; `inside` counts what kernels borrow, `outside` does not.
+pub(crate) fn beyond<'a>(inside: &Memo<'a>, outside: &Memo<'a>, step: Step, pass: &FollowedPass) -> Beyond {
     // What becomes of gradients and weights is no part of a pass.
     let (optimizer, zero_grad) = (Optimizer::SgdWithoutMomentum, ZeroGrad::Free);
     let plain = Step { optimizer, zero_grad, accumulate: Accumulate::default(), ..step };
-    let of_passes = |memo: &Memo<'a>| {
+    let of_graph = |memo: &Memo<'a>| -> Outcome {
         let (schedule, samples) = memo.schedule(plain, pass.samples);
         // As the graph has it: an outcome of the memo asks for what is found here.
-        run_through(&schedule, memo.platform, samples, 0).of_passes
+        run_through(&schedule, memo.platform, samples, Beyond::default())
     };
+    let graph = of_graph(inside);
     let taken = taken(inside, outside, plain, pass)
-        .unwrap_or_else(|| pass.most.saturating_add(of_passes(inside).saturating_sub(of_passes(outside))));
-    taken.cast_signed().saturating_sub(of_passes(inside).cast_signed())
+        .unwrap_or_else(|| pass.most.saturating_add(graph.of_passes.saturating_sub(of_graph(outside).of_passes)));
+    let more = |taken: u64, of_graph: u64| taken.cast_signed().saturating_sub(of_graph.cast_signed());
+    Beyond { in_pass: more(taken, graph.of_passes), after_pass: more(pass.left, graph.after_pass) }
 }
 
 /// The most bytes of a followed pass, with what every operator's kernel borrows at its time; none where the graph has other operators.
@@ -87,6 +89,7 @@ mod tests {
         let pass = |samples| FollowedPass {
             samples,
             most: simulation.peak(samples).allocated.0 + more * samples,
+            left: 0,
             operators: BTreeMap::new(),
         };
         network.clone().following(Followed::new(PLAIN, [64, 128].map(pass).to_vec()))
@@ -104,6 +107,22 @@ mod tests {
         }
         let again = Step { checkpoint: Checkpoint::EveryBlock, ..PLAIN };
         assert_eq!(peak(&with(&network, &cpu, 4096), again), peak(&network, again));
+        Ok(())
+    }
+
+    #[test]
+    fn an_optimizer_finds_what_the_module_left_and_changes_its_weights() -> Result<()> {
+        let (network, cpu) = (network()?, Platform::named("cpu")?);
+        // What a graph does not have: a table of 400,000 bytes, and a weight of 262,144 that it reads as part of another.
+        let (sizes, left) = (vec![131_072, 2048, 20_480, 40, 262_144], 1_500_000);
+        let pass = |samples| FollowedPass { samples, most: left, left, operators: BTreeMap::new() };
+        let followed = Followed::new(PLAIN, [1, 2].map(pass).to_vec()).map(|one| one.with_weights(sizes.clone()));
+        let (network, step) = (network.following(followed), Step { optimizer: Optimizer::AdamW, ..PLAIN });
+        // `_single_tensor_adam`: two averages of every weight; beside them a root and a denominator of the last, while `denom` is that of the one before.
+        let expected = left + 2 * sizes.iter().sum::<u64>() + 2 * 262_144 + 40;
+        let simulation = Simulation::new(&network, step, &cpu);
+        assert_eq!(simulation.peak(1).allocated, Bytes(expected));
+        assert_eq!(simulation.alive(1).tensors.iter().map(|tensor| tensor.bytes.0).sum::<u64>(), expected);
         Ok(())
     }
 

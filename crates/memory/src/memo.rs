@@ -1,7 +1,7 @@
 //! The common parts of the steps of one network on one device, each computed once.
 
 use crate::followed::beyond;
-use crate::run_through::{Outcome, run_through};
+use crate::run_through::{Beyond, Outcome, run_through};
 use crate::step::{Kernels, Operations, Pass, Schedule, SetUp, StepContext, Updates, rules_step};
 use perf4sight_base::cache::Cache;
 use perf4sight_network::{FollowedPass, Network, Trainings};
@@ -33,7 +33,7 @@ pub(crate) struct Memo<'a> {
     updates: Cache<(Step, u64), Updates>,
     schedules: Cache<(Step, u64), Schedule>,
     /// By the samples of followed passes.
-    beyond: Cache<(Step, u64), i64>,
+    beyond: Cache<(Step, u64), Beyond>,
     /// By the samples of a pass.
     outcomes: Cache<(Step, u64), Outcome>,
 }
@@ -68,15 +68,17 @@ impl<'a> Memo<'a> {
         *self.outcomes.of((alike(step), samples), || run_through(schedule, self.platform, samples, beyond()))
     }
 
-    /// How many bytes a pass of so many samples takes beyond what the graph says, less than nothing where it takes less: 0 where the
-    /// module's own passes are not known.
-    pub fn beyond(&self, step: Step, samples: u64) -> i64 {
+    /// What steps with passes of so many samples take beyond what the graph says: nothing where the module's own passes are not known.
+    pub fn beyond(&self, step: Step, samples: u64) -> Beyond {
         let followed = self.network.followed().filter(|followed| self.within_kernels && followed.is_of(step));
         let found = |pass: &FollowedPass| {
             let key = (Step { accumulate: Accumulate::default(), ..step }, pass.samples);
             *self.beyond.of(key, || beyond(self, self.outside_of_kernels(), step, pass))
         };
-        followed.map_or(0, |followed| followed.beyond(samples, found))
+        followed.map_or_else(Beyond::default, |followed| Beyond {
+            in_pass: followed.beyond(samples, |pass| found(pass).in_pass),
+            after_pass: followed.beyond(samples, |pass| found(pass).after_pass),
+        })
     }
 
     /// The same without the memory that kernels borrow.

@@ -104,8 +104,12 @@ impl Simulation<'_> {
             bytes: Bytes(tensor.amount.bytes(samples)),
         };
         let mut tensors: Vec<Live> = tensors_at(&schedule, outcome.moment).into_iter().map(live).collect();
-        if schedule.is_in_pass(outcome.moment.period, outcome.moment.event) {
-            self.account_for(self.memo.beyond(self.step, samples), &mut tensors);
+        let Moment { period, event } = outcome.moment;
+        let beyond = self.memo.beyond(self.step, samples);
+        match period {
+            Period::SetUp => {}
+            _ if schedule.is_in_pass(period, event) => self.account_for(beyond.in_pass, &mut tensors),
+            _ => self.account_for(beyond.after_pass, &mut tensors),
         }
         tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.bytes));
         Alive { tensors, reserved: Bytes(outcome.highest.reserved) }
@@ -113,7 +117,7 @@ impl Simulation<'_> {
 }
 
 impl Simulation<'_> {
-    /// Adds what a pass of the module keeps beyond the tensors of the graph, or takes away from activations what it does not keep.
+    /// Adds what the module keeps beyond the tensors of the graph, or takes away from activations what it does not keep.
     fn account_for(&self, beyond: i64, tensors: &mut Vec<Live>) {
         if let Ok(bytes) = u64::try_from(beyond)
             && bytes > 0

@@ -14,6 +14,8 @@ pub(crate) struct Outcome {
     pub highest: Peaks,
     /// The most bytes of tensors within passes, as the graph says.
     pub of_passes: u64,
+    /// Bytes of tensors behind a pass, as the graph says.
+    pub after_pass: u64,
     /// When the most bytes were allocated.
     pub moment: Moment,
 }
@@ -25,6 +27,15 @@ pub(crate) struct Peaks {
     pub reserved: u64,
 }
 
+/// Bytes that a module takes beyond what the schedule says, less than nothing where it takes less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Beyond {
+    /// At the peak of a pass.
+    pub in_pass: i64,
+    /// From the end of a pass to the next one: while the weights change.
+    pub after_pass: i64,
+}
+
 /// Right after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
@@ -32,8 +43,8 @@ pub(crate) struct Moment {
     pub event: usize,
 }
 
-/// Passes take so many bytes beyond what the schedule says, less than nothing where they take less.
-pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64, beyond: i64) -> Outcome {
+/// The peaks of a schedule, to which the module adds what it takes beyond that.
+pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64, beyond: Beyond) -> Outcome {
     match platform.allocator {
         // Every request goes directly to the system.
         Allocator::Direct => Run { beyond, ..Run::new(schedule, batch, Rounded::new(1)) }.run(platform.readings),
@@ -45,7 +56,7 @@ pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64, 
 
 /// A lower bound of the reported peaks: an allocator takes at least the bytes alive, and exactly those if it caches
 /// nothing.
-pub(crate) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64, beyond: i64) -> Peaks {
+pub(crate) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64, beyond: Beyond) -> Peaks {
     let round = match platform.allocator {
         Allocator::Direct => 1,
         Allocator::Caching(sizes) => sizes.round,
@@ -58,8 +69,7 @@ struct Run<'a, A> {
     schedule: &'a Schedule,
     allocator: A,
     batch: u64,
-    /// Bytes that passes take in addition.
-    beyond: i64,
+    beyond: Beyond,
     /// Whether whole segments are taken by their summaries; the moment of the peak is then not found.
     by_summaries: bool,
     blocks: Vec<Block>,
@@ -68,6 +78,7 @@ struct Run<'a, A> {
     /// The peaks of the step so far.
     so_far: Peaks,
     of_passes: u64,
+    after_pass: u64,
     /// The last reading of the published profiler's hook.
     at_backward: Peaks,
 }
@@ -77,8 +88,21 @@ impl<'a, A: Allocate> Run<'a, A> {
         let blocks = vec![0; schedule.count()];
         let moment = Moment { period: Period::SetUp, event: 0 };
         let [so_far, at_backward] = [Peaks::default(); 2];
-        let (beyond, by_summaries, most, of_passes) = (0, false, 0, 0);
-        Run { schedule, allocator, batch, beyond, by_summaries, blocks, moment, most, so_far, of_passes, at_backward }
+        let (beyond, by_summaries, [most, of_passes, after_pass]) = (Beyond::default(), false, [0; 3]);
+        Run {
+            schedule,
+            allocator,
+            batch,
+            beyond,
+            by_summaries,
+            blocks,
+            moment,
+            most,
+            so_far,
+            of_passes,
+            after_pass,
+            at_backward,
+        }
     }
 
     fn run(mut self, readings: Readings) -> Outcome {
@@ -100,7 +124,7 @@ impl<'a, A: Allocate> Run<'a, A> {
                 mean([backward, first, after(left_by_first), after(left_by_steady), after(left_by_steady)])
             }
         };
-        Outcome { reported, highest, of_passes: self.of_passes, moment: self.moment }
+        Outcome { reported, highest, of_passes: self.of_passes, after_pass: self.after_pass, moment: self.moment }
     }
 
     /// The peaks of one step, taken with an emptied cache.
@@ -119,28 +143,33 @@ impl<'a, A: Allocate> Run<'a, A> {
             if !(self.by_summaries && self.allocator.apply_summary(segment, self.batch)) {
                 self.run_events(segment, Moment { period, event: begin });
             }
-            self.note_peaks(segment);
+            self.note_peaks(segment, period);
             begin += segment.segment.events.len();
         }
     }
 
     /// Takes the peaks of the segment that ran into those of the step.
-    fn note_peaks(&mut self, segment: &PlacedSegment) {
+    fn note_peaks(&mut self, segment: &PlacedSegment, period: Period) {
         let peaks = peaks(self.allocator.counters());
         if segment.is_pass() {
             self.of_passes = self.of_passes.max(peaks.allocated);
+            self.after_pass = self.allocator.counters().allocated;
         }
-        self.so_far = self.so_far.max(peaks.and(self.beyond_in(segment)));
+        self.so_far = self.so_far.max(peaks.and(self.beyond_in(segment, period)));
     }
 
-    fn beyond_in(&self, segment: &PlacedSegment) -> i64 {
-        if segment.is_pass() { self.beyond } else { 0 }
+    fn beyond_in(&self, segment: &PlacedSegment, period: Period) -> i64 {
+        match period {
+            Period::SetUp => 0,
+            _ if segment.is_pass() => self.beyond.in_pass,
+            _ => self.beyond.after_pass,
+        }
     }
 
     /// One event after the other; `begin` is the moment of the first.
     fn run_events(&mut self, segment: &PlacedSegment, begin: Moment) {
         let (schedule, batch) = (self.schedule, self.batch);
-        let beyond = self.beyond_in(segment);
+        let beyond = self.beyond_in(segment, begin.period);
         let bytes = |tensor| segment.own(tensor).unwrap_or_else(|| schedule.tensor(tensor)).amount.bytes(batch);
         for (index, event) in segment.events().enumerate() {
             match event {
@@ -213,8 +242,8 @@ mod tests {
             for (step, batch) in steps().into_iter().flat_map(|step| [(step, 4), (step, 12)]) {
                 let simulation = Simulation::new(&network, step, &platform);
                 let (schedule, samples) = simulation.schedule(batch);
-                let least = at_least(&schedule, &platform, samples, 0);
-                let whole = run_through(&schedule, &platform, samples, 0).reported;
+                let least = at_least(&schedule, &platform, samples, Beyond::default());
+                let whole = run_through(&schedule, &platform, samples, Beyond::default()).reported;
                 assert!(least.reserved > 0 && least.reserved <= whole.reserved, "{name}, {step}: {least:?}, {whole:?}");
                 assert!(!is_exact || least == whole, "{name}, {step}: {least:?}, {whole:?}");
             }

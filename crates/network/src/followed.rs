@@ -22,6 +22,8 @@ pub struct FollowedPass {
     pub samples: u64,
     /// The most bytes that are allocated at once.
     pub most: u64,
+    /// The bytes that are allocated behind it, when an optimizer changes the weights.
+    pub left: u64,
     /// Bytes that are allocated after every operator of a kind, in the order they run forward; those of their backward are in the same order.
     pub operators: BTreeMap<Kernels, [Vec<u64>; 2]>,
 }
@@ -98,7 +100,7 @@ impl Followed {
     /// use perf4sight_network::{Followed, FollowedPass};
     /// use perf4sight_step::workload::{Stage, Step};
     /// let passes = [(4, 1000), (8, 1800)];
-    /// let passes = passes.map(|(samples, most)| FollowedPass { samples, most, operators: Default::default() });
+    /// let passes = passes.map(|(samples, most)| FollowedPass { samples, most, left: 0, operators: Default::default() });
     /// let followed = Followed::new(Step::published(Stage::Training), passes.to_vec()).ok_or("no pass")?;
     /// let beyond = |pass: &FollowedPass| pass.most as i64 - 100 * pass.samples as i64;
     /// assert_eq!([2, 4, 6, 16].map(|samples| followed.beyond(samples, beyond)), [400, 600, 800, 1800]);

@@ -108,11 +108,18 @@ fn owners<'a>(
         let layer = name.rsplit_once('.').and_then(|(module, _)| kept.get_key_value(module));
         owners.extend(layer.filter(|_| !owners.contains_key(*name)).map(|(layer, _)| ((*name).to_owned(), *layer)));
     }
-    // What an operation reads besides a layer's weight is the layer's: its bias, its running statistics.
-    for node in graph.node.iter().filter(|node| is_layer(node)) {
-        let Some(&layer) = node.input.iter().skip(1).find_map(|input| owners.get(input)) else { continue };
-        let rest = node.input.iter().skip(1).filter(|input| stored.contains(input.as_str()));
-        for input in rest {
+    // What an operation reads besides a layer's weight is the layer's: its bias, its running statistics. Older exporters add a bias behind the layer.
+    let mut made: BTreeMap<&str, &str> = BTreeMap::new();
+    for node in &graph.node {
+        let layer = match node.op_type() {
+            "Add" => node.input.iter().find_map(|input| made.get(input.as_str())),
+            _ => node.input.iter().skip(1).find_map(|input| owners.get(input)),
+        };
+        let Some(&layer) = layer.filter(|_| is_layer(node)) else { continue };
+        if matches!(node.op_type(), "Conv" | "ConvTranspose" | "MatMul") {
+            made.extend(node.output.first().map(|output| (output.as_str(), layer)));
+        }
+        for input in node.input.iter().filter(|input| stored.contains(input.as_str())) {
             owners.entry(input.clone()).or_insert(layer);
         }
     }
@@ -120,10 +127,12 @@ fn owners<'a>(
 }
 
 fn is_layer(node: &NodeProto) -> bool {
-    const LAYERS: [&str; 7] = [
+    const LAYERS: [&str; 9] = [
+        "Add",
         "Conv",
         "ConvTranspose",
         "Gemm",
+        "MatMul",
         "BatchNormalization",
         "LayerNormalization",
         "GroupNormalization",

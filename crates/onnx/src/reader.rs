@@ -191,17 +191,18 @@ fn numbers(list: &str) -> Option<Vec<u64>> {
     list.split(',').filter(|one| !one.is_empty()).map(|one| one.parse().ok()).collect()
 }
 
-/// `SAMPLES MOST convolution=FORWARD,FORWARD/BACKWARD,BACKWARD attention=...`, all but the samples in bytes.
+/// `SAMPLES MOST LEFT convolution=FORWARD,FORWARD/BACKWARD,BACKWARD attention=...`, all but the samples in bytes.
 fn followed_pass(line: &str) -> Option<FollowedPass> {
     let mut words = line.split(' ');
-    let [samples, most] = [words.next()?, words.next()?].map(str::parse);
+    let [samples, most, left] = [words.next()?, words.next()?, words.next()?].map(str::parse);
     let operators = words.map(|word| {
         let (kind, (forward, backward)) =
             word.split_once('=').and_then(|(kind, of)| Some((kind, of.split_once('/')?)))?;
         let kind = Kernels::ALL.into_iter().find(|known| known.name() == kind)?;
         Some((kind, [numbers(forward)?, numbers(backward)?]))
     });
-    Some(FollowedPass { samples: samples.ok()?, most: most.ok()?, operators: operators.collect::<Option<_>>()? })
+    let operators = operators.collect::<Option<_>>()?;
+    Some(FollowedPass { samples: samples.ok()?, most: most.ok()?, left: left.ok()?, operators })
 }
 
 /// How many untrained numbers modules hold that no operation does.

@@ -85,9 +85,16 @@ pub(super) fn cuts(call: &Call) -> Result<Vec<Cut>, Misfit> {
     Ok(ranges.map(|(((start, end), axis), step)| Cut { axis, start, end, step }).collect())
 }
 
+/// A place that is the end of an axis however long it is: exporters write the largest number of 31 or 63 bits for the end of `x[:]`.
+const THE_END: f64 = i32::MAX as f64;
+
 /// The first element of a slice, and the number of elements; `None` for a step of 0.
 pub(super) fn span(&Cut { start, end, step, .. }: &Cut, length: Number) -> Option<(Number, Number)> {
-    let counted = |place: Number| if place < 0 { place + length } else { place };
+    let counted = |place: Number| match place {
+        place if place < 0 => place + length,
+        place if place.known().is_some_and(|place| place >= THE_END) => length,
+        place => place,
+    };
     let (first, taken) = match step {
         0 => return None,
         1.. => {

@@ -156,6 +156,17 @@ fn relu6_comes_as_attributes_constants_and_casts() {
 }
 
 #[test]
+fn a_slice_of_all_samples_is_no_operation() {
+    // `x[:]` of the default exporter, as in Gemma and CodeGen of transformers.
+    for end in [i64::MAX, i64::from(i32::MAX)] {
+        let draft = Draft::new().numbers("first", &[0]).numbers("end", &[end]).numbers("axis", &[0]);
+        let draft =
+            draft.node("Slice", &["x", "first", "end", "axis"], "all", vec![]).node("Relu", &["all"], "y", vec![]);
+        assert_eq!(draft.output("y").ops(), [Op::Activation(Activation::Relu)]);
+    }
+}
+
+#[test]
 fn activations_taken_apart_are_put_together() {
     let silu = Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("Mul", &["s", "x"], "y", vec![]);
     let hard_swish = Draft::new().number("3", 3.0).number("0", 0.0).number("6", 6.0);

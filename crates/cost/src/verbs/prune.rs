@@ -57,6 +57,10 @@ const WEIGHTS: Setting = flag("weights")
 const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. With --weights it holds what is left of those of NET.onnx; to \
                           prune a module of PyTorch with its weights, call perf4sight.prune of the Python module.";
 
+/// What a file of operations alone does not have of the file that it was made from.
+const CLOSED: &str = "its memory is predicted without an interval, although that of the original has one: it holds the likeliest operations alone; with --weights it \
+                      keeps the form of the original, and its interval";
+
 /// Layers that are listed at most where the level cannot be reached.
 const SHOWN: usize = 8;
 
@@ -97,6 +101,9 @@ impl Verb for Prune {
         self.check_reached(&pruner, &pruned)?;
         if let Some(file) = &self.out {
             self.write(&pruned, file)?;
+            if !self.weights && !network.other_readings().is_empty() {
+                context.warn(format!("{}: {CLOSED}", file.display()));
+            }
         }
         let before = network.parameters();
         Ok(Summary {

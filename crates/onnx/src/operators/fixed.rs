@@ -3,7 +3,7 @@
 use super::unknown;
 use crate::batch::{Batch, shape};
 use crate::call::{Call, Misfit, Outcome, axis};
-use crate::number::{Dims, Number, product};
+use crate::number::{Dims, Number, numbers, product};
 use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single, stem};
@@ -40,6 +40,8 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
         [Value::Weight(Weight { dims, .. }) | Value::Opaque(Table { dims, .. }), _] if operator == "Expand" => {
             expand(to, call, dims)
         }
+        // The mask of windows in Swin, of which every sample has its own.
+        [Value::Constant(mask), _] if operator == "Expand" && !mask.integer => expand(to, call, &numbers(&mask.dims)),
         [Value::Weight(Weight { dims, .. }) | Value::Opaque(Table { dims, .. }), _] if operator == "Tile" => {
             tile(to, call, dims)
         }
@@ -240,7 +242,7 @@ fn tile(to: &mut Translation, call: &Call, own: &[Number]) -> Outcome {
 }
 
 /// The first axis that may be the batch, where its length cannot be a coincidence: the first axis of all, or an open one.
-fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> bool) -> Option<usize> {
+pub(super) fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> bool) -> Option<usize> {
     (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.samples == Number::BATCH)
 }
 

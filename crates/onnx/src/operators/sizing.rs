@@ -120,12 +120,13 @@ pub(super) fn expand(to: &mut Translation, call: &Call) -> Outcome {
 fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[Number]) -> Outcome {
     let dims = to.dims(input);
     let more = target.len().checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
-    let batch = input.batch.map(|batch| batch.at(batch.axis + more));
-    // A file never broadcasts the batch.
-    if batch.is_some_and(|batch| target[batch.axis] != dims[batch.axis - more]) {
-        return Err(Misfit::Unsupported);
-    }
     let raised: Dims = std::iter::repeat_n(1.into(), more).chain(dims.iter().copied()).collect();
+    let batch = match input.batch {
+        // A file never broadcasts the batch.
+        Some(batch) if target[batch.axis + more] != dims[batch.axis] => return Err(Misfit::Unsupported),
+        Some(batch) => Some(batch.at(batch.axis + more)),
+        None => copied_for_samples(to, &raised, target),
+    };
     let mut result = Feature { batch, ..input };
     for (dims, op) in [(raised.as_slice(), Op::Reshape as fn(Shape) -> Op), (target, Op::Expand)] {
         let shape = sample(dims, batch)?;
@@ -134,6 +135,12 @@ fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[Number
         }
     }
     single(result)
+}
+
+/// Where the batch is in copies for every sample of what is the same for all, such as the table of positions in MPNet and the mask of windows in Swin.
+fn copied_for_samples(to: &Translation, once: &[Number], target: &[Number]) -> Option<Batch> {
+    let is_batch = |axis: usize| to.samples != 1 && once[axis] == 1 && target[axis] == to.samples;
+    super::fixed::place_of_batch(to, target.len(), is_batch).map(Batch::alone_at)
 }
 
 pub(super) fn tile(to: &mut Translation, call: &Call) -> Outcome {

@@ -1,6 +1,7 @@
 //! What is left of the weights of small networks, by hand.
 
 use super::*;
+use crate::tests::{Draft, floats};
 use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
 
 #[test]
@@ -122,4 +123,39 @@ fn filters_of_groups_keep_the_channels_of_their_group() {
     let kept = Kept { inputs: Some(&[0, 2, 4, 5]), outputs: Some(&[1, 2]), axis_from_last: 3 };
     values.keep_of_groups(2, &kept);
     assert_eq!((values.dims, values.raw), (vec![2, 2, 1], vec![3, 5, 7, 8]));
+}
+
+/// A convolution to `filters`, and a layer to `features`, whose biases are added behind them; their names tell nothing, as of files of PyTorch before 1.4.
+fn with_biases_behind(filters: usize, features: usize) -> Draft {
+    let counted =
+        |dims: &[i64]| floats(dims, &(0..dims.iter().product()).map(|value: i64| value as f32).collect::<Vec<_>>());
+    let [wide, high] = [filters, features].map(|channels| channels as i64);
+    let draft = Draft::new().stored("1", counted(&[wide, 3, 1, 1])).stored("2", counted(&[1, wide, 1, 1]));
+    let draft =
+        draft.stored("3", counted(&[wide, high])).stored("4", counted(&[high])).stored("5", counted(&[high, 2]));
+    let draft = draft.node("Conv", &["x", "1"], "wide", vec![]).node("Add", &["wide", "2"], "sum", vec![]);
+    let draft = draft.node("GlobalAveragePool", &["sum"], "mean", vec![]).node("Flatten", &["mean"], "flat", vec![]);
+    let draft = draft.node("MatMul", &["flat", "3"], "high", vec![]).node("Add", &["high", "4"], "bent", vec![]);
+    draft.node("MatMul", &["bent", "5"], "y", vec![]).output("y")
+}
+
+#[test]
+fn a_bias_that_is_added_behind_its_layer_is_cut_with_it() -> Result<()> {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["old.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+    std::fs::write(&source, with_biases_behind(3, 4).bytes()).expect("a new folder can be written to");
+    let (wide, high) = ([0, 2], [1, 2, 3]);
+    let kept = |inputs, outputs, axis_from_last| Kept { inputs, outputs, axis_from_last };
+    let kept = BTreeMap::from([
+        ("wide", kept(None, Some(wide.as_slice()), 3)),
+        ("high", kept(Some(&wide), Some(&high), 1)),
+        ("y", kept(Some(&high), None, 1)),
+    ]);
+    write_pruned([&source, &out], &Dims::new(), &with_biases_behind(2, 3).load().network, &kept, false)?;
+    let weights = weights(&out);
+    // The second of three filters goes, and the first of four features.
+    assert_eq!(weights["2"], (vec![1, 2, 1, 1], vec![0.0, 2.0]));
+    assert_eq!(weights["3"], (vec![2, 3], vec![1.0, 2.0, 3.0, 9.0, 10.0, 11.0]));
+    assert_eq!(weights["4"], (vec![3], vec![1.0, 2.0, 3.0]));
+    Ok(())
 }

@@ -138,3 +138,42 @@ fn a_product_of_one_matrix_is_not_understood() {
     let draft = tokens(true).node("MatMul", &["x"], "y", vec![]).output("y");
     assert!(!draft.load().network.coverage().is_full());
 }
+
+/// The steps of `table.unsqueeze(0).expand(batch, -1, -1, -1)`, whose copies are added to scores of four heads.
+fn copied_for_every_sample(draft: Draft) -> Draft {
+    let draft = draft.numbers("front", &[0]).node("Unsqueeze", &["table", "front"], "fronted", vec![]);
+    let draft = draft.node("Shape", &["x"], "sizes", vec![]).node("Gather", &["sizes", "front"], "samples", vec![]);
+    let draft = draft.numbers("same", &[1, 1, 1]);
+    let draft = draft.node("Concat", &["samples", "same"], "target", vec![with::int("axis", 0)]);
+    draft
+        .node("Expand", &["fronted", "target"], "copied", vec![])
+        .node("Add", &["x", "copied"], "y", vec![])
+        .output("y")
+}
+
+fn scores() -> Draft {
+    Draft::opset(17).input("x", [Named("batch"), Is(4), Is(6), Is(6)])
+}
+
+#[test]
+fn positions_that_are_looked_up_once_are_those_of_every_sample() {
+    // MPNet of transformers (`compute_position_bias`): rows of an `nn.Embedding`, by distances that are the same for all.
+    let places = (0..36).map(|place| place % 8).collect::<Vec<i64>>();
+    let draft = scores().weight("positions.weight", [8, 4]).numbers("flat", &places).numbers("square", &[6, 6]);
+    let draft = draft.node("Reshape", &["flat", "square"], "places", vec![]);
+    let draft = draft.node("Gather", &["positions.weight", "places"], "rows", vec![]);
+    let draft = copied_for_every_sample(turned(draft, "rows", "table", &[2, 0, 1]));
+    let network = draft.load().network;
+    assert_eq!(*network.output_shape(), Shape::new([4, 6, 6]));
+    assert_eq!(network.parameters(), 8 * 4);
+    drop(rewritten(&network));
+}
+
+#[test]
+fn a_mask_that_is_computed_once_is_that_of_every_sample() {
+    // Swin of transformers (`get_attn_mask`): what an exporter computes of numbers alone.
+    let mask = with::tensor("value", floats(&[1, 6, 6], &[-100.0; 36]));
+    let draft = copied_for_every_sample(scores().node("Constant", &[], "table", vec![mask]));
+    let network = draft.load().network;
+    assert_eq!((network.output_shape().clone(), network.parameters()), (Shape::new([4, 6, 6]), 0));
+}
