@@ -35,11 +35,11 @@ fn step(number: u32, time: [f64; 2]) -> String {
 
 /// Writes the trace of a rank of `ranks`, whose clock is `base` nanoseconds off.
 fn write(folder: &Path, rank: u32, ranks: u32, base: i64, events: &[String]) {
-    write_with_groups(folder, rank, ranks, base, &[], events);
+    write_with_groups(folder, [rank, ranks], base, &[], events);
 }
 
 /// The same with the process groups that the rank knows of.
-fn write_with_groups(folder: &Path, rank: u32, ranks: u32, base: i64, groups: &[&str], events: &[String]) {
+fn write_with_groups(folder: &Path, [rank, ranks]: [u32; 2], base: i64, groups: &[&str], events: &[String]) {
     let groups: Vec<String> = groups.iter().map(|ranks| format!(r#"{{"pg_name":"0","ranks":{ranks}}}"#)).collect();
     let text = format!(
         r#"{{"distributedInfo":{{"rank":{rank},"world_size":{ranks},"pg_config":[{}]}},"baseTimeNanoseconds":{base},"traceEvents":[{}]}}"#,
@@ -143,7 +143,7 @@ fn exchanges_of_several_groups_without_names_are_told_apart_by_when_they_are_pos
             let [first, second] = parts.map(|[start, end]| reduce([begin + start, end - start]));
             [step(number, [begin, 69_000.0]), first, second]
         });
-        write_with_groups(folder.path(), rank, 4, 0, &groups, &events.collect::<Vec<_>>());
+        write_with_groups(folder.path(), [rank, 4], 0, &groups, &events.collect::<Vec<_>>());
     }
     let analysis = Analysis::of(read(&folder));
     assert_eq!(analysis.exchanges.groups, Groups::Assumed);

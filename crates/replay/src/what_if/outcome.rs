@@ -75,11 +75,8 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let of_latencies = with_other_latencies(recorded, communication, all)?;
     let [low, high] = bounds(recorded, communication, all, [&ratios, &of_latencies])?.map(|ratio| ratio * before);
     let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
-    let latency = assumed_latency(
-        communication,
-        time,
-        &of_latencies.iter().map(|ratio| ratio * before).collect::<Vec<_>>(),
-    );
+    let latency =
+        assumed_latency(communication, time, &of_latencies.iter().map(|ratio| ratio * before).collect::<Vec<_>>());
     let assumptions = changes.iter().filter_map(|change| change.assumption()).chain(latency).collect();
     let alone = alone(recorded, communication, all).ok().flatten();
     Ok(Outcome { before: before as u64, after, alone, critical, assumptions })
