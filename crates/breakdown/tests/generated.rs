@@ -369,7 +369,7 @@ fn times_that_no_recording_has_are_left_out_and_told() {
     let rank = rank(&trace);
     assert_eq!(rank.markers, Markers::WholeTrace);
     assert_eq!(rank.iterations[0].sets.total(), 4 * SECOND);
-    assert_eq!(rank.iterations[0].sets.category(TimeCategory::CppOrCudaApi), Some(3 * SECOND));
+    assert_eq!(rank.iterations[0].sets.category(TimeCategory::Cpp), Some(3 * SECOND));
     for expected in [
         "1 event was left out: with a negative duration",
         "2 events were left out: longer than a day, as no recording is",

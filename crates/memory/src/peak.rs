@@ -108,8 +108,10 @@ impl Simulation<'_> {
         let beyond = self.memo.beyond(self.step, samples);
         match period {
             Period::SetUp => {}
-            _ if schedule.is_in_pass(period, event) => self.account_for(beyond.in_pass, &mut tensors),
-            _ => self.account_for(beyond.after_pass, &mut tensors),
+            Period::First | Period::Later if schedule.is_in_pass(period, event) => {
+                self.account_for(beyond.in_pass, &mut tensors)
+            }
+            Period::First | Period::Later => self.account_for(beyond.after_pass, &mut tensors),
         }
         tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.bytes));
         Alive { tensors, reserved: Bytes(outcome.highest.reserved) }

@@ -161,8 +161,8 @@ impl<'a, A: Allocate> Run<'a, A> {
     fn beyond_in(&self, segment: &PlacedSegment, period: Period) -> i64 {
         match period {
             Period::SetUp => 0,
-            _ if segment.is_pass() => self.beyond.in_pass,
-            _ => self.beyond.after_pass,
+            Period::First | Period::Later if segment.is_pass() => self.beyond.in_pass,
+            Period::First | Period::Later => self.beyond.after_pass,
         }
     }
 

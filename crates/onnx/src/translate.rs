@@ -132,6 +132,12 @@ impl Translation<'_> {
         }
     }
 
+    /// Whether a tensor is numbers that are neither trained nor computed from the input.
+    pub fn is_table(&self, feature: Feature) -> bool {
+        let node = self.builder.node(feature.id);
+        matches!(node.op, Op::Parameter(_)) && node.trained == Some(0)
+    }
+
     pub fn depends_on_data(&self, node: NodeId) -> bool {
         let mut open = vec![node];
         let mut seen = HashSet::new();

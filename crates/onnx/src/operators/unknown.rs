@@ -25,12 +25,26 @@ pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::AdaptiveAvgPool { output }, &[image])?)
 }
 
+/// A call on tables that have a part for every sample, such as the transformations of `affine_grid`: what it makes is a table too.
+fn of_tables<'c>(to: &Translation, call: &Call<'c>) -> Option<Call<'c>> {
+    let as_table = |input: &Value| match input {
+        Value::Feature(feature) if to.is_table(*feature) => Some(Value::Opaque(Table::made(to.dims(*feature)))),
+        Value::Feature(_) | Value::Weight(_) => None,
+        other => Some(other.clone()),
+    };
+    call.features().next()?;
+    Some(Call { node: call.node, inputs: call.inputs.iter().map(as_table).collect::<Option<_>>()? })
+}
+
 /// The node as an unknown operation; every output becomes a node of its own.
 ///
 /// # Errors
 /// One clause, if not even its shape is known.
 pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
     let call = &Call { node: call.node, inputs: original::operands(to, call)? };
+    if let Some(call) = of_tables(to, call) {
+        return super::fixed::translate(to, &call).map_err(|_| "has a shape that is not known".to_owned());
+    }
     let inputs: Vec<Feature> = call.features().collect();
     let weights = weights(call);
     if inputs.is_empty() && weights.is_empty() {

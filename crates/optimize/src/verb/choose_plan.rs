@@ -87,10 +87,9 @@ fn answer(best: &Candidate, candidates: &[Candidate]) -> String {
 /// How many others that fit as surely may be as fast.
 fn rivals(best: &Candidate, candidates: &[Candidate]) -> String {
     let others = candidates.iter().skip(1).filter(|one| one.fit == best.fit);
+    let may_fit = best.fit == Fit::Fits && candidates.iter().any(|one| one.fit == Fit::Uncertain);
     match others.filter(|one| one.rate_at(one.interval_ms.0) >= best.rate_at(best.interval_ms.1)).count() {
-        0 if best.fit == Fit::Fits && candidates.iter().any(|one| one.fit == Fit::Uncertain) => {
-            "No other one that surely fits can be as fast, by the intervals.".to_owned()
-        }
+        0 if may_fit => "No other one that surely fits can be as fast, by the intervals.".to_owned(),
         0 => "No other one can be as fast, by the intervals.".to_owned(),
         count => format!("{} may be as fast, by the intervals.", counted(count as u64, "other plan")),
     }

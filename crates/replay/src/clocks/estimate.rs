@@ -123,7 +123,8 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
     let [own, first] = [shared.own, shared.first].map(|residuals| interval(&values(residuals)));
     let Some(([low, high], [first_low, first_high])) = own.zip(first) else { return clock };
     // Both are relative to what all ranks have in common, so that their uncertainties add up.
-    let spread = [found + low - first_high - shared.apart, found + high - first_low + shared.apart];
+    let spread = [found + low - first_high, found + high - first_low];
+    let spread = with_lag(spread, shared.apart);
     let of_processors = shared.apart > 0.0;
     let interval = match shared.possible {
         Some(possible) if shared.own.len() < FEW || !shared.ends_together => possible,
@@ -137,6 +138,16 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
         clock.offset = found;
     }
     clock
+}
+
+/// The interval of an offset where a rank may always end exchanges later than others by so much: an offset of zero, with which
+/// exchanges end together, is no chance; one that such a lag explains may be none, or whole.
+fn with_lag([low, high]: [f64; 2], lag: f64) -> [f64; 2] {
+    match [low - lag, high + lag] {
+        _ if low <= 0.0 && high >= 0.0 => [low, high],
+        [least, most] if least <= 0.0 && most >= 0.0 => [low.min(0.0), high.max(0.0)],
+        both => both,
+    }
 }
 
 /// The part of an interval that is possible; the whole if none is.
