@@ -170,6 +170,12 @@ const READ_TABLE: &str = "read what nccl-tests measured";
 
 /// The changes of a scenario.
 fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
+    let names_gpu = |change: &&str| {
+        change.trim_start().strip_prefix("gpu").is_some_and(|value| value.trim_start().starts_with('='))
+    };
+    if text.split(';').filter(names_gpu).count() > 1 {
+        return Err(Error::usage(format!("what-if \"{text}\" names two GPUs")).expected("one \"gpu = ...\""));
+    }
     text.split(';').map(|change| parse_with(change.trim(), known)).collect()
 }
 
@@ -298,6 +304,12 @@ fn ranks(typical: &StepGraph, schedule: &Schedule, steps: &[ReplayedStep]) -> Ve
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_step_is_on_one_gpu() {
+        let refused = changes("gpu = H100; bandwidth x 2; gpu=B200", &Known::default()).map(drop).unwrap_err();
+        assert!(refused.to_string().contains("names two GPUs"), "{refused}");
+    }
 
     #[test]
     fn a_table_that_cannot_be_read_is_refused_before_any_trace() {

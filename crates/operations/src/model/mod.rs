@@ -9,6 +9,7 @@ pub use left_out::{Group, LeftOut, Predicted};
 pub use scaling::Scaling;
 
 use crate::class::Class;
+use crate::element::Element;
 use crate::gpus::{bare, sheet, sheets};
 use crate::row::Row;
 use crate::work::Work;
@@ -44,6 +45,9 @@ pub struct OperationModel {
     rows: usize,
     gpus: BTreeSet<String>,
     networks: BTreeSet<String>,
+    /// The types of elements of the rows.
+    #[serde(default)]
+    elements: BTreeSet<String>,
     samples: Vec<Sample>,
     by_network: LeftOut,
     by_gpu: Option<LeftOut>,
@@ -129,6 +133,7 @@ impl OperationModel {
             rows: rows.len(),
             gpus: rows.iter().map(|row| row.gpu.clone()).collect(),
             networks: rows.iter().map(|row| row.network.clone()).collect(),
+            elements: rows.iter().map(|row| row.element.to_string()).collect(),
             samples: scaling::samples(&rows),
             by_network,
             by_gpu,
@@ -159,14 +164,29 @@ impl OperationModel {
     /// Predicts an operation on a GPU.
     ///
     /// # Errors
-    /// An operation of a class that was never measured.
+    /// An operation of a class, or on elements of a type, that was never measured.
     pub fn predict(&self, row: &Row, device: &KnownGpu) -> Result<Estimate> {
+        self.check_element(row)?;
         let log = self.fitted.log(row, &device.name, self.share).ok_or_else(|| {
             Error::input(format!("no {} was measured, of which {} is one", row.class.name(), row.operation))
                 .help("train the model with networks that contain some")
         })?;
         let off = self.off(device, |left_out| left_out.row(row.class));
         Ok(Estimate { time_us: log.exp(), interval_us: ((log - off).exp(), (log + off).exp()) })
+    }
+
+    /// Products of fp16 and bf16 take the same; what other types take does not follow from each other.
+    fn check_element(&self, row: &Row) -> Result<()> {
+        let is_half = |element: Element| matches!(element, Element::Fp16 | Element::Bf16);
+        let is_alike = |known: Element| known == row.element || is_half(known) && is_half(row.element);
+        let mut known = self.elements.iter().filter_map(|name| Element::spelled(name));
+        match self.elements.is_empty() || known.any(is_alike) {
+            true => Ok(()),
+            false => {
+                Err(Error::input(format!("no operation in {} was measured, as {} is", row.element, row.operation))
+                    .expected(format!("elements of {}", self.elements.iter().cloned().collect::<Vec<_>>().join(", "))))
+            }
+        }
     }
 
     /// How times of kernels change from one GPU to another.

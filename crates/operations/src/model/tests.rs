@@ -53,6 +53,18 @@ fn all(gpus: &[&str], scatter: f64) -> Vec<Row> {
     gpus.iter().flat_map(of).collect()
 }
 
+/// fp16 and bf16 take the same; what fp8 takes does not follow from them.
+#[test]
+fn elements_of_types_that_were_never_measured_are_refused() {
+    let all = all(&["V100", "A100"], 0.1);
+    let asked = all.iter().find(|row| row.element == Element::Fp16).unwrap().clone();
+    let model = OperationModel::fit(all).unwrap();
+    let device = model.device("A100").unwrap();
+    assert!(model.predict(&Row { element: Element::Bf16, ..asked.clone() }, &device).is_ok());
+    let refused = model.predict(&Row { element: Element::Fp8, ..asked }, &device).unwrap_err().to_string();
+    assert!(refused.contains("no operation in fp8 was measured") && refused.contains("fp16, fp32"), "{refused}");
+}
+
 /// The formula is one of the model's, so that only the scatter of 10 % is left: 5 % in the mean.
 #[test]
 fn networks_and_gpus_that_were_left_out_are_predicted() {

@@ -62,7 +62,7 @@ fn read(graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
     let names = graph.unique_names();
     let units: HashMap<&str, usize> = names.iter().enumerate().map(|(unit, name)| (name.as_str(), unit)).collect();
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let row = |(line, text): (usize, &str)| {
+    let row = |(line, text): (usize, &str)| -> Result<(usize, String)> {
         let at = |error: Error| error.file(file).line(line + 1);
         let (name, cluster) = text.trim().rsplit_once(' ').ok_or_else(|| {
             at(Error::input(format!("\"{text}\" names no group")).expected("an operation and the number of its group"))
@@ -76,7 +76,15 @@ fn read(graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
         })?;
         Ok((*unit, cluster.to_owned()))
     };
-    lines.map(row).collect()
+    let mut clusters = HashMap::new();
+    for line in lines {
+        let (unit, cluster) = row(line)?;
+        if clusters.insert(unit, cluster).is_some() {
+            let twice = format!("the operation {} is in two groups", names[unit]);
+            return Err(Error::input(twice).file(file).line(line.0 + 1).expected("each operation in one line"));
+        }
+    }
+    Ok(clusters)
 }
 
 /// For each gradient the operation that computes it: the last one before it on its thread.

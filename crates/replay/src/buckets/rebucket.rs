@@ -26,11 +26,22 @@ pub fn buckets_of(step: &StepGraph) -> Result<Vec<(usize, Range<usize>)>> {
     match next == sizes.len() {
         true => Ok(buckets),
         false => Err(Error::input(format!(
-            "the all-reduces of the step are not those of the buckets of its gradients, which have {}; they reduce {}",
+            "the all-reduces of the step are not those of the buckets of its gradients, which have {}; they reduce {}{}",
             Bytes(sizes.iter().sum()),
-            Bytes(reduced(step))
+            Bytes(reduced(step)),
+            accumulated(sizes.iter().sum(), reduced(step))
         ))
         .expected("DistributedDataParallel without gradient compression or accumulation, with gradients of one type, whose ranks were all recorded with record_shapes=True")),
+    }
+}
+
+/// Says what it looks like if the gradients are several times what is reduced.
+fn accumulated(gradients: u64, reduced: u64) -> String {
+    match gradients.checked_div(reduced) {
+        Some(times @ 2..) if times * reduced == gradients => {
+            format!(", as where gradients of {times} batches are accumulated (no_sync)")
+        }
+        _ => String::new(),
     }
 }
 

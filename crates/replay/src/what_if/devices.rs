@@ -77,6 +77,10 @@ fn other_gpu(value: &str, known: &Known) -> Result<OtherGpu> {
         None => (known.gpu.as_deref(), value),
     };
     let from = from.map(|name| model.device(name)).transpose()?;
+    let recorded = known.gpu.as_deref().and_then(|name| Some((name, model.device(name).ok()?)));
+    if let (Some(from), Some((name, _))) = (&from, recorded.filter(|(_, own)| from.as_ref() != Some(own))) {
+        return Err(Error::usage(format!("the traces were recorded on {name}, not on {}", from.name)));
+    }
     Ok(OtherGpu { from, to: model.device(to)?, model, off: 0.0 })
 }
 
@@ -236,6 +240,7 @@ mod tests {
         assert!(message("H100", &Known::default()).contains("--cost-model"));
         assert!(message("H100", &known(None)).contains("gpu = A100 -> H100"));
         assert!(message("Voodoo", &known(Some("V100"))).contains("trained on (H100, V100)"));
+        assert!(message("V100 -> H100", &known(Some("H100"))).contains("recorded on H100, not on V100"));
         assert!(other_gpu("V100 -> H100", &known(None)).unwrap().apply(&mut scenario()).is_ok());
     }
 }

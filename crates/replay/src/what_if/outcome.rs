@@ -68,11 +68,15 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let of_steps: Result<Vec<[f64; 2]>> =
         (0..recorded.steps.len()).map(|index| times(recorded.step(index), communication.clone(), all)).collect();
     let of_steps = of_steps?;
+    let usual = time / before;
     if recorded.varies {
         [before, time] = [0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>()));
     }
     let ratios: Vec<f64> = of_steps.iter().map(|[before, after]| after / before).collect();
-    let of_latencies = with_other_latencies(recorded, communication, all)?;
+    // What is asked of the step that is shown is told of the mean of all, if none is typical.
+    let scale = time / before / usual;
+    let of_latencies: Vec<f64> =
+        with_other_latencies(recorded, communication, all)?.into_iter().map(|ratio| scale * ratio).collect();
     let [low, high] = bounds(recorded, communication, all, [&ratios, &of_latencies])?.map(|ratio| ratio * before);
     let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
     let latency =

@@ -237,7 +237,12 @@ fn check_exchanges(analysis: &Analysis) -> Result<()> {
     }
     let problem =
         format!("{lonely} of {calls} exchanges in the steps of these ranks have no counterpart on the others");
-    Err(Error::input(problem).expected("traces of one job, of the same run"))
+    let error = Error::input(problem).expected("traces of one job, of the same run");
+    let mut cut = analysis.job.ranks.iter().filter(|rank| rank.trace.damage.truncated.is_some());
+    Err(match cut.next() {
+        Some(rank) => error.help(format!("the trace of rank {} is not whole: record it again", rank.number)),
+        None => error,
+    })
 }
 
 fn finding(proposal: &Proposal) -> Finding {

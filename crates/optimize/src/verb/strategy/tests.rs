@@ -168,10 +168,16 @@ fn bad_input_is_refused_and_nothing_is_overwritten() {
     let message = fails(named);
     assert!(message.contains("candidates.txt:2: no operation \"aten::adddmm\""), "{message}");
     let clusters = folder.path().join("cluster_mapping.txt");
-    fs::write(&clusters, "BERT/dense/MatMul 0\n").unwrap();
-    let mut grouped = strategy("two", &out);
-    grouped.wanted.clusters = Some(clusters);
-    assert!(fails(grouped).contains("may be of another network"));
+    for (text, expected) in [
+        ("BERT/dense/MatMul 0\n", "may be of another network"),
+        ("aten::addmm.0 0\naten::addmm.0 1\n", "cluster_mapping.txt:2: the operation aten::addmm.0 is in two groups"),
+    ] {
+        fs::write(&clusters, text).unwrap();
+        let mut grouped = strategy("two", &out);
+        grouped.wanted.clusters = Some(clusters.clone());
+        let message = fails(grouped);
+        assert!(message.contains(expected), "{message}");
+    }
     let mut lower = strategy("two", &out);
     lower.wanted.autocast.also = vec!["aten::relu".to_owned(), "aten::nope".to_owned()];
     assert!(fails(lower).contains("no operation \"aten::nope\""));
