@@ -94,14 +94,20 @@ impl Fact {
     }
 }
 
-/// Words as a sentence of a page: a capital first, a full stop last.
+/// Words as a sentence of a page: a capital first, unless they begin with a name of a program, and a full stop last.
 ///
 /// ```
-/// assert_eq!(perf4sight_report::sentence("it fits"), "It fits.");
+/// use perf4sight_report::sentence;
+/// assert_eq!(sentence("it fits"), "It fits.");
+/// assert_eq!(sentence("torch.compile(model): fuses two"), "torch.compile(model): fuses two.");
 /// ```
 pub fn sentence(words: &str) -> String {
+    let first = words.split([' ', ':', ',']).next().unwrap_or_default();
     let mut letters = words.chars();
-    let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    let capital = match letters.next() {
+        Some(letter) if !first.contains(['.', '_', '=', '(']) => letter.to_uppercase().collect(),
+        letter => letter.map(String::from).unwrap_or_default(),
+    };
     let end = if words.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{capital}{}{end}", letters.as_str())
 }

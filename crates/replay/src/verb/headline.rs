@@ -1,7 +1,7 @@
 //! The answer in a sentence: which rank makes the others wait, and what it does longer than they do.
 
 use crate::Analysis;
-use crate::collectives::Groups;
+use crate::collectives::{Groups, Operation};
 use crate::replayed::Replayed;
 use crate::waiting::{Activity, Excess, Straggler};
 use perf4sight_base::stats::mean;
@@ -43,6 +43,7 @@ fn who_waits(analysis: &Analysis) -> String {
     let Some(first) = analysis.first_straggler() else {
         let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
         return match exchanged > 1 {
+            true if takes_from_any(analysis) => "ranks receive from any other one, and the traces do not say from which: who waits for whom is not known",
             true => "no exchange of one rank matches one of another, as if the traces were of different jobs: who waits for whom is not known",
             false => "the ranks exchange nothing: who waits for whom is not known",
         }
@@ -77,6 +78,13 @@ fn who_waits(analysis: &Analysis) -> String {
             steadiness(first)
         ),
     }
+}
+
+/// Whether ranks receive what no trace says the sender of.
+fn takes_from_any(analysis: &Analysis) -> bool {
+    let mut calls = analysis.exchanges.calls.iter().flatten();
+    analysis.job.ranks.len() > 2
+        && calls.any(|call| call.operation == Operation::Receive && call.arguments.peers[0].is_none())
 }
 
 /// A straggler is the one that the others wait for longest in at least this share of the steps.
