@@ -86,6 +86,9 @@ fn answer(best: &Candidate, candidates: &[Candidate]) -> String {
 
 /// How many others that fit as surely may be as fast.
 fn rivals(best: &Candidate, candidates: &[Candidate]) -> String {
+    if !best.unmeasured.is_empty() {
+        return format!("Nothing like it was measured ({}), so that others may be as fast.", best.unmeasured);
+    }
     let others = candidates.iter().skip(1).filter(|one| one.fit == best.fit);
     let may_fit = best.fit == Fit::Fits && candidates.iter().any(|one| one.fit == Fit::Uncertain);
     match others.filter(|one| one.rate_at(one.interval_ms.0) >= best.rate_at(best.interval_ms.1)).count() {

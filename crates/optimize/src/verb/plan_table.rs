@@ -6,6 +6,8 @@ use perf4sight_report::{Cell, Column};
 use perf4sight_verb::Context;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The number of GPUs, by its name in [`crate::plan::Plan::numbers`].
+const GPUS: &str = "gpus";
 /// Values of a number that a warning names.
 const NAMED: usize = 5;
 
@@ -62,8 +64,10 @@ pub(super) fn warn_of_unmeasured(steps: &[PredictedStep], context: &mut Context)
         let more = values.len().saturating_sub(NAMED);
         let named = values.iter().take(NAMED).map(u64::to_string);
         let named = named.chain((more > 0).then(|| format!("{more} others"))).collect::<Vec<_>>().join(", ");
+        let links =
+            if name == GPUS { ", and hold nothing of links between servers that were never measured" } else { "" };
         context.warn(format_args!(
-            "no measured plan has {name} = {named}, which {count} of {} plans have: their intervals are wider",
+            "no measured plan has {name} = {named}, which {count} of {} plans have: their intervals are wider{links}",
             steps.len()
         ));
     }

@@ -91,7 +91,7 @@ impl Clocks {
         let shortest = step.min().unwrap_or(0) as f64;
         let uncertain = (self.uncertainty() > COARSE * shortest).then(|| {
             let [own, step] = [self.uncertainty(), shortest].map(|time| Milliseconds(time / 1e6));
-            format!("the clocks of the ranks are known to {own} only, and a step takes {step}: waiting is as uncertain")
+            format!("the clocks of the ranks are known to {own} only, and the shortest step takes {step}: waiting is as uncertain")
         });
         let drifts = self.ranks.iter().zip(&job.ranks).filter_map(|(clock, rank)| Some((rank.number, clock.drift?)));
         let drifts = drifts.filter(|(_, drift)| drift.rate.abs() > FAST).map(|(rank, drift)| {
