@@ -205,8 +205,13 @@ impl Replayed {
         });
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
         let plain_bounds = (!is_known).then(|| [least.min(before), mean.unwrap_or(as_recorded).max(before)]);
+        let is_partial = !job.missing().is_empty();
         let predicted = |text: &String| -> Result<Outcome> {
             let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
+            if is_partial {
+                // As long as all wait for a rank without a trace, what the others do changes nothing.
+                outcome.after.hold(outcome.before as f64);
+            }
             if let Some(bounds) = plain_bounds {
                 outcome.after.widen(bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64));
             }

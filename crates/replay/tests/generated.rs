@@ -53,6 +53,18 @@ fn read(folder: &TempDir) -> Job {
     Job::read(&[folder.path().to_owned()]).unwrap()
 }
 
+/// A job, replayed with a change.
+fn asked(folder: &TempDir, what_if: &str) -> Replayed {
+    let request = Request {
+        what_ifs: vec![what_if.to_owned()],
+        algorithm: Algorithm::Ring,
+        plain: None,
+        nccl_tests: None,
+        cost_model: None,
+    };
+    Replayed::of(&Analysis::of(read(folder)), &request).unwrap()
+}
+
 fn refused(folder: &TempDir) -> String {
     Job::read(&[folder.path().to_owned()]).unwrap_err().to_string()
 }
@@ -176,18 +188,33 @@ fn steps_of_which_each_has_another_straggler_are_answered_by_their_mean() {
         });
         write(folder.path(), rank, 4, 0, &events.collect::<Vec<_>>());
     }
-    let request = Request {
-        what_ifs: vec!["bandwidth x 2".to_owned()],
-        algorithm: Algorithm::Ring,
-        plain: None,
-        nccl_tests: None,
-        cost_model: None,
-    };
-    let replayed = Replayed::of(&Analysis::of(read(&folder)), &request).unwrap();
+    let replayed = asked(&folder, "bandwidth x 2");
     let (_, outcome) = replayed.answered().next().unwrap();
     assert!((outcome.before as f64 / 150e6 - 1.0).abs() < 0.01, "{outcome:?}");
     assert!((outcome.after.time / 150e6 - (1.0 - 5.0 / 150.0)).abs() < 0.01, "{outcome:?}");
     assert!(replayed.mean.is_some());
+}
+
+/// Ranks 0 and 1 of three are in an exchange for 90 of 100 ms, most of it because rank 2 is late, of which there is no trace: a link
+/// twice as fast need not bring anything.
+#[test]
+fn what_waits_for_a_rank_without_a_trace_may_stay() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..8).flat_map(|number| {
+            let begin = 110_000.0 * f64::from(number);
+            let args = r#""Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":3"#;
+            [
+                step(number, [begin, 105_000.0]),
+                on(20, "kernel", "gemm", [begin, 10_000.0], ""),
+                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + 10_000.0, 90_000.0], args),
+            ]
+        });
+        write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "bandwidth x 2");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    assert!(outcome.after.time < 60e6 && outcome.after.high >= 100e6, "{outcome:?}");
 }
 
 /// The arguments of NCCL's exchanges in PyTorch 2.12 and later. Rank 1 enqueued the two in the other order.

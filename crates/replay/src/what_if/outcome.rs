@@ -21,6 +21,12 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// Widens the bounds to hold a time.
+    pub(crate) fn hold(&mut self, time: f64) {
+        self.low = self.low.min(time);
+        self.high = self.high.max(time);
+    }
+
     /// Multiplies the bounds: by how much shorter and longer the step without the changes may be.
     pub(crate) fn widen(&mut self, [shorter, longer]: [f64; 2]) {
         self.low *= shorter;
