@@ -169,6 +169,29 @@ fn exchanges_of_several_groups_without_names_are_told_apart_by_when_they_are_pos
     assert!(analysis.clocks.ranks.iter().all(|clock| clock.offset == 0.0), "{:?}", analysis.clocks);
 }
 
+/// Forty exchanges of eight ranks in each step, which end up to 9 ms apart, and groups of two that nobody uses: more ways to choose groups
+/// than can be tried.
+#[test]
+fn groups_that_are_not_used_leave_the_exchanges_of_all_ranks() {
+    let folder = TempDir::new().unwrap();
+    let groups =
+        ["[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1]", "[2, 3]", "[4, 5]", "[6, 7]", "[0, 2]", "[1, 3]", "[4, 6]", "[5, 7]"];
+    for rank in 0..8 {
+        let events = (0..4).flat_map(|number| {
+            let begin = 1_000_000.0 * f64::from(number);
+            let exchange = move |nth: u32| {
+                let apart = 1_000.0 * f64::from((7 * nth + 5 * rank) % 10);
+                reduce([begin + 20_000.0 * f64::from(nth) + apart, 10_000.0])
+            };
+            std::iter::once(step(number, [begin, 900_000.0])).chain((0..40).map(exchange))
+        });
+        write_with_groups(folder.path(), [rank, 8], 0, &groups, &events.collect::<Vec<_>>());
+    }
+    let exchanges = Exchanges::of(&read(&folder));
+    assert_eq!(exchanges.groups, Groups::Assumed);
+    assert!(exchanges.all.iter().all(|exchange| exchange.parts.len() == 8), "{:?}", exchanges.all[0]);
+}
+
 /// Each of four ranks takes 100 ms more in every fourth step, so that every step takes 150 and none of them is like the
 /// usual times of its operations. Transfers take 10 ms of them, of which a link twice as fast saves half: 5 / 150 = 3.3 %.
 #[test]

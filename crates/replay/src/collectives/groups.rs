@@ -13,7 +13,7 @@ pub enum Groups {
     Known,
     /// Each exchange was taken for one of the largest group whose ranks can have been in it together.
     Assumed,
-    /// No choice of groups is possible by the clocks, or too many are.
+    /// No choice of groups was found that is possible by the clocks.
     Unknown,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn assign(job: &Job, calls: &mut [Vec<Call>]) -> Groups {
     }
     let Some(steps) = in_steps(job, calls) else { return Groups::Unknown };
     let search = Search { job, calls, groups: &groups, steps: &steps };
-    let Some(chosen) = search.cheapest() else { return Groups::Unknown };
+    let Some(chosen) = search.cheapest().or_else(|| search.largest()) else { return Groups::Unknown };
     let mut heads = vec![0; job.ranks.len()];
     for group in chosen {
         let members = &groups[group];
@@ -113,6 +113,18 @@ impl Search<'_> {
             }
         }
         None
+    }
+
+    /// The groups of the exchanges in order, each the largest that is possible, for steps with too many exchanges to try all; none if
+    /// that leads nowhere.
+    fn largest(&self) -> Option<Vec<usize>> {
+        let (mut heads, mut chosen) = (vec![0; self.job.ranks.len()], Vec::new());
+        while self.left(&heads) > 0 {
+            let next = self.groups.iter().position(|group| self.cost(group, &heads).is_some())?;
+            self.groups[next].iter().for_each(|rank| heads[*rank] += 1);
+            chosen.push(next);
+        }
+        Some(chosen)
     }
 
     /// The number of calls that are left.
