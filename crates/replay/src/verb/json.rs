@@ -116,7 +116,7 @@ fn stragglers(analysis: &Analysis) -> Value {
             "longer": one.excess.iter().map(excess).collect::<Vec<_>>(),
         })
     };
-    analysis.stragglers.iter().map(straggler).collect()
+    analysis.stragglers.iter().filter(|_| analysis.is_waiting_known()).map(straggler).collect()
 }
 
 fn unmatched(analysis: &Analysis) -> Value {

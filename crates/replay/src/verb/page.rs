@@ -24,8 +24,10 @@ pub(super) fn of(shown: &Shown) -> Page {
         page.chapter("Operations that do not end", [Block::Table(super::hang::table(hang))]);
     }
     page.chapter("Which rank makes the others wait", answers(analysis, answer, warnings));
-    if analysis.job.ranks.len() > 1 {
+    if analysis.is_waiting_known() {
         page.chapter("Who waits for whom", [heatmap(analysis)].map(Block::Chart));
+    }
+    if analysis.job.ranks.len() > 1 {
         page.chapter("One step on all ranks", [timeline(analysis)].map(Block::Chart));
     }
     page.chapter("Communication", [Block::Chart(bars(analysis)), Block::Folded(tables::communication(analysis))]);
