@@ -28,6 +28,14 @@ pub(super) struct Position {
     pub start: u64,
 }
 
+impl Position {
+    /// The reader counts the second character of a Windows line end to the next record.
+    fn of(text: &str, at: &csv::Position) -> Self {
+        let late = u64::from(text.as_bytes().get(at.byte() as usize) == Some(&b'\n'));
+        Position { line: (at.line() + late) as usize, start: at.byte() + late }
+    }
+}
+
 struct Header<'a> {
     file: &'a Path,
     variable: Variable,
@@ -60,7 +68,7 @@ impl Contents {
         let mut rows = reader.records().peekable();
         while let Some(cells) = rows.next() {
             let cells = cells.map_err(|cause| malformed(file, &cause))?;
-            let position = cells.position().map(|at| Position { line: at.line() as usize, start: at.byte() });
+            let position = cells.position().map(|at| Position::of(text, at));
             let position = position.unwrap_or(Position { line: 1, start: 0 });
             let unended = rows.peek().is_none() && !text.ends_with('\n');
             let cut_off = unended || rows.peek().is_none() && cells.len() < header.names.len();
@@ -126,4 +134,22 @@ pub(super) fn malformed(file: &Path, cause: &csv::Error) -> Error {
 fn not_text(file: &Path, before: &[u8]) -> Error {
     let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
     Error::input("the profile holds bytes that are no text").file(file).line(line).expected("rows of UTF-8 text")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str =
+        "passed|mem_alloc|mem_reserved|mem_used|mem_avail|free|capacity|test_var|bs|dataset|net_name|model";
+    const ROW: &str = "True|66.5|66.5|100.1|23272.8|9838.7|4000|memory|32|cifar10|mnasnet|mnasnet_0.onnx";
+
+    #[test]
+    fn rows_of_files_of_windows_begin_behind_the_end_of_the_line_before() {
+        let text = [HEADER, ROW, "True|44"].join("\r\n");
+        let read = Contents::parse(Path::new("m.csv"), &text, Variable::Memory, Stage::Training).unwrap();
+        let second = (HEADER.len() + 2) as u64;
+        assert_eq!(read.whole[0].0, Position { line: 2, start: second });
+        assert_eq!((read.torn, read.bytes), (Some(3), second + (ROW.len() + 2) as u64));
+    }
 }
