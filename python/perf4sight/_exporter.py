@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -17,7 +18,12 @@ from ._errors import Error, NetworkError
 OPSET = 17
 OLDEST = (1, 13)
 # Where PyTorch has kept the one step of its exporter that needs the package onnx: to add functions of ONNX Script, which no network here has.
-OTHERWISE = "install onnx and onnxscript, which the default exporter needs, or write what it names with operators that ONNX has"
+INSTALL = "install onnx and onnxscript, which the default exporter needs"
+PLAIN_WEIGHTS = "torch.nn.utils.parametrize.remove_parametrizations of %s leaves a plain weight, which takes the same but for what makes it"
+OTHERWISE = "write what it names with operators that ONNX has"
+# A line of PyTorch's may list the whole graph.
+LONGEST_LINE = 300
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 ADDS_FUNCTIONS = ("torch.onnx._internal.torchscript_exporter.onnx_proto_utils", "torch.onnx._internal.onnx_proto_utils", "torch.onnx.utils")
 
 
@@ -31,7 +37,7 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
 
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
         raise Error("networks are read with PyTorch 1.13 or newer, not %s" % torch.__version__)
-    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _symbols.known(OPSET):
+    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _without_checkpoints(), _symbols.known(OPSET):
         warnings.simplefilter("always")
         try:
             onnx = _exported(module, names, tensors, weights, torch)
@@ -81,9 +87,9 @@ def _exported_otherwise(problem: NetworkError, module: Any, names: Tuple[str, ..
             with open(path, "rb") as file:
                 return file.read()
     except Exception as other:  # whatever this exporter does not take
-        lines = str(other).strip().splitlines() or ["no word why"]
+        cause = _first_cause(other)
         raise NetworkError("%s\n  its default exporter cannot either: %s: %s\n  help: %s" % (
-            problem, type(other).__name__, lines[0], OTHERWISE), problem.layer) from other
+            problem, type(cause).__name__, _line(cause), _help(cause, module)), problem.layer) from other
 
 
 def _without_weights(graph: Any, module: Any) -> None:
@@ -110,9 +116,46 @@ def _failed(problem: Exception, module: Any) -> NetworkError:
     frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__)]
     running = [names[id(frame.f_locals["self"])] for frame in frames if id(frame.f_locals.get("self")) in names]
     where = running[-1] if running else ""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    answer = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, lines[0] if lines else "no word why")
+    answer = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, _line(problem))
     return NetworkError("PyTorch cannot export %s: %s" % (type(module).__name__, answer), where)
+
+
+def _first_cause(problem: BaseException) -> BaseException:
+    return _first_cause(problem.__cause__) if problem.__cause__ else problem
+
+
+def _line(problem: BaseException) -> str:
+    """The first line of what a problem says."""
+    lines = [line.strip() for line in COLOURS.sub("", str(problem)).splitlines() if line.strip()] or ["no word why"]
+    return lines[0] if len(lines[0]) <= LONGEST_LINE else lines[0][:LONGEST_LINE].rstrip() + " ..."
+
+
+def _help(cause: BaseException, module: Any) -> str:
+    """What may help where no exporter can read a module."""
+    import torch
+
+    parametrised = [name for name, part in module.named_modules() if torch.nn.utils.parametrize.is_parametrized(part)]
+    if isinstance(cause, ImportError):
+        return INSTALL
+    return PLAIN_WEIGHTS % parametrised[0] if parametrised and parametrised[0] else OTHERWISE
+
+
+@contextlib.contextmanager
+def _without_checkpoints() -> Iterator[None]:
+    """Segments that run again in backward, in PyTorch's older way (`use_reentrant=True`), are traced as what they run: the exporter ends with nothing but
+    "unordered_map::at" on them."""
+    import torch.utils.checkpoint as checkpoint
+
+    class Once:
+        @staticmethod
+        def apply(function: Any, _: bool, *inputs: Any) -> Any:
+            return function(*inputs)
+
+    before, checkpoint.CheckpointFunction = checkpoint.CheckpointFunction, Once
+    try:
+        yield
+    finally:
+        checkpoint.CheckpointFunction = before
 
 
 @contextlib.contextmanager

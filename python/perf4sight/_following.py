@@ -167,6 +167,9 @@ KERNELS = {
 OF_BACKWARD = "_backward"
 # Operators that copy what is not contiguous while they run (`contiguous` in Im2Col.cpp, Col2Im.cpp and layer_norm.cpp of aten/src/ATen/native).
 COPYING = ("aten.im2col", "aten.col2im", "aten.native_layer_norm_backward")
+# Operators that resize images of up to so many pixels of height and width together channel by channel, in copies of what they read and make
+# (`_use_vectorized_kernel_cond_2d` in UpSampleKernel.cpp).
+RESIZING, SMALL_IMAGE = ("aten.upsample_bilinear2d", "aten.upsample_nearest2d", "aten._upsample_nearest_exact2d"), 128
 # Integers and truths in a tensor, at most, that are known.
 KNOWN = 1 << 20
 # Arithmetic on numbers and truths or integers, which a processor casts first (`cast_common_dtype_to_outputs` in TensorIterator.cpp).
@@ -236,15 +239,19 @@ class Alive:
                     if isinstance(tensor, torch.Tensor):
                         alive.see(tensor)
                 alive.note(str(function))
-                alive.copy(function, args)
+                alive.copy(function, args, made)
                 return made
 
         with layers, Watch():
             yield
 
-    def copy(self, function: Any, arguments: Tuple[Any, ...]) -> None:
+    def copy(self, function: Any, arguments: Tuple[Any, ...], made: Any) -> None:
         """Counts what an operator copies within its kernel."""
+        import torch
+
         name = str(function).rpartition(".")[0]
+        if name in RESIZING and sum(made.shape[-2:]) <= SMALL_IMAGE and not arguments[0].is_contiguous(memory_format=torch.channels_last):
+            self.most = max(self.most, self.bytes + arguments[0].nbytes + made.nbytes)
         if name in COPYING and not arguments[0].is_contiguous():
             self.most = max(self.most, self.bytes + arguments[0].nbytes)
         if name in CASTING:

@@ -138,12 +138,25 @@ def _traced(
 ) -> Tuple[bytes, bool]:
     """The file of a network on so many samples of changed inputs, and whether its code asks what is in a tensor."""
     with _copy.undisturbed():
-        stand_in = _copy.stand_in(module, weights).train(stage == "training")
         tensors = tuple(changed(tensor) for tensor in given.few(samples))
-        held = _held(stand_in)
-        stand_in.forward = _flat(stand_in.forward, given)
-        onnx, asks = _exporter.export(stand_in, given.names, tensors, weights)
-        return onnx + _note(BUFFERS, "\n".join("%s %d" % one for one in held)), asks
+
+        def exported(own: bool) -> Tuple[bytes, bool]:
+            stand_in = _copy.stand_in(module, own).train(stage == "training")
+            held = _held(stand_in)
+            stand_in.forward = _flat(stand_in.forward, given)
+            onnx, asks = _exporter.export(stand_in, given.names, tensors, weights)
+            return onnx + _note(BUFFERS, "\n".join("%s %d" % one for one in held)), asks
+
+        try:
+            return exported(weights)
+        except NetworkError as problem:
+            if weights:
+                raise
+            try:
+                # Code that looks at how its weights lie does not run on one number that is seen in their shapes.
+                return exported(True)
+            except NetworkError:
+                raise problem from None
 
 
 def _held(module: Any) -> List[Tuple[str, int]]:

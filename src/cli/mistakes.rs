@@ -48,11 +48,13 @@ fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Er
 fn unknown_flag(spec: &VerbSpec, unknown: &str) -> Option<Error> {
     let word = unknown.strip_prefix("--")?.split('=').next()?;
     let flags: Vec<String> = settings(spec).filter_map(Setting::flag).collect();
-    let elsewhere = VERBS.iter().flat_map(|spec| settings(spec)).find(|setting| is_spelled(setting, word));
-    let same = elsewhere.and_then(|other| settings(spec).find(|own| own.key == other.key)?.flag());
-    let meant = same.or_else(|| {
-        nearest(word, flags.iter().map(String::as_str).chain(["quiet", "json", "help"])).map(str::to_owned)
-    });
+    let same = |word: &str| {
+        let elsewhere = VERBS.iter().flat_map(|spec| settings(spec)).find(|setting| is_spelled(setting, word));
+        elsewhere.and_then(|other| settings(spec).find(|own| own.key == other.key)?.flag())
+    };
+    let near = || nearest(word, flags.iter().map(String::as_str).chain(["quiet", "json", "help"])).map(str::to_owned);
+    // `--batch-size` where another verb calls it `--batch`.
+    let meant = same(word).or_else(near).or_else(|| same(word.split('-').next()?));
     let error = Error::usage(format!("{} has no --{word}", spec.table.section));
     Some(match meant {
         Some(flag) => error.help(format!("did you mean --{flag}?")),

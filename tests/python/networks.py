@@ -339,3 +339,40 @@ class OneNumber(nn.Module):
 
     def forward(self, x):
         return self.write(torch.relu(self.read(x)) * self.scale)
+
+
+class Magnified(nn.Module):
+    """A small image that is made four times as wide and high, which takes the most memory of all."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.classify = nn.Conv2d(3, 32, 3, padding=1), nn.Linear(32, 10)
+
+    def forward(self, x):
+        return self.classify(nn.functional.interpolate(self.read(x), scale_factor=4, mode="bilinear").mean((2, 3)))
+
+
+class RunAgain(nn.Module):
+    """Segments that run again in backward, in PyTorch's older way."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.classify = nn.Linear(8, 32), nn.Linear(32, 4)
+        self.deep = nn.ModuleList(nn.Sequential(nn.Linear(32, 32), nn.ReLU()) for _ in range(3))
+
+    def forward(self, x):
+        x = self.read(x)
+        for segment in self.deep:
+            x = torch.utils.checkpoint.checkpoint(segment, x, use_reentrant=True)
+        return self.classify(x)
+
+
+class Paired(nn.Module):
+    """Weights that are read as pairs, which must lie side by side."""
+
+    def __init__(self):
+        super().__init__()
+        self.pairs, self.classify = nn.Parameter(torch.rand(8, 8, 2)), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.classify(x @ torch.view_as_real(torch.view_as_complex(self.pairs)).sum(2))

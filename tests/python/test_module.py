@@ -16,8 +16,8 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Crossed, Doubtful, Feeding, Fixed, Gained, Guarded, Halved, Images, Masked, Normalised, OneNumber, Painted, Placed, Pooled,
-                      Recurrent, Scaled, Shaped, Spelled,
+from networks import (Crossed, Doubtful, Feeding, Fixed, Gained, Guarded, Halved, Images, Magnified, Masked, Normalised, OneNumber, Painted,
+                      Paired, Placed, Pooled, Recurrent, RunAgain, Scaled, Shaped, Spelled,
                       Tokens, Twice, Unfolded, Words, between)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -114,7 +114,7 @@ class Estimates(unittest.TestCase):
         rows = torch.rand(256, 64)
         for model, inputs, within in [(Spelled(), rows, 0.001), (Twice(), rows, 0.001), (Unfolded(), IMAGES, 0.001),
                                       (Masked(), torch.zeros(16, 24, dtype=torch.long), 0.001), (Painted(), torch.rand(4, 32, 16, 16), 0.001),
-                                      (Pooled(), torch.rand(8, 24, 32), 0.001),
+                                      (Pooled(), torch.rand(8, 24, 32), 0.001), (Magnified(), torch.rand(8, 3, 16, 16), 0.005),
                                       (Recurrent(nn.GRU), torch.rand(16, 20, 16), 0.01),
                                       (Recurrent(nn.GRU, 2), torch.rand(16, 20, 16), 0.01), (Recurrent(nn.LSTM), torch.rand(16, 20, 16), 0.25)]:
             truth = counted(model, inputs)
@@ -176,6 +176,10 @@ class Predictions(unittest.TestCase):
         self.assertEqual(len(answers), 1)
         with_labels = perf4sight.estimate_memory(Words(), {"input_ids": ids, "labels": ids})
         self.assertEqual(with_labels.batch, 8)
+
+    def test_older_checkpoints_and_weights_that_lie_side_by_side_are_read(self):
+        for model in (RunAgain(), Paired()):
+            self.assertGreater(perf4sight.estimate_memory(model, torch.rand(4, 8)).tensors_bytes, weights(model))
 
     def test_wrapped_modules_are_what_they_wrap(self):
         plain, wrapped = (perf4sight.estimate_memory(model, IMAGES) for model in (Images(), nn.DataParallel(Images())))

@@ -14,7 +14,7 @@ pub use rules::{
 };
 pub use speed::{Depthwise, Parameter, Prior, Speed};
 
-use perf4sight_base::error::{Error, Result, suggestion};
+use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
 use perf4sight_step::workload::{LARGEST_BATCH, Lists, Number, Precision};
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,12 @@ impl Platform {
     /// An unknown name, with the nearest known one.
     pub fn named(name: &str) -> Result<Self> {
         let (_, text) = KNOWN.iter().find(|(known, _)| *known == name).ok_or_else(|| {
-            Error::config(format!("nothing is known of a device called \"{name}\""))
-                .help(suggestion(name, Self::names()))
+            let known = Self::names().collect::<Vec<_>>().join(", ");
+            let error = Error::config(format!("nothing is known of a device called \"{name}\""))
+                .expected(format!("one of {known}, or a file that describes another kind"));
+            nearest(name, Self::names())
+                .into_iter()
+                .fold(error, |error, near| error.help(format!("did you mean \"{near}\"?")))
         })?;
         Self::parse(text)
     }

@@ -54,14 +54,27 @@ impl Stacks {
 
 /// Parts of the paths of library files, which are not the script's own.
 const LIBRARIES: [&str; 5] = ["site-packages", "dist-packages", "<frozen ", "/lib/python", "torch/"];
+/// PyTorch's tracer leaves out folders of `sys.path`: files of packages then begin with their names.
+const PACKAGES: [&str; 9] =
+    ["numpy", "scipy", "pandas", "PIL", "cv2", "sklearn", "torchvision", "torchaudio", "transformers"];
+/// Modules of Python's own library, a name a line (`sys.stdlib_module_names` of Python 3.11).
+const STANDARD_LIBRARY: &str = include_str!("standard_library.txt");
+
+/// Whether a file is one of a library: `queue.py`, `json/decoder.py`, `/usr/lib/python3/dist-packages/x.py`.
+fn is_of_library(file: &str) -> bool {
+    let first = file.split('/').next().unwrap_or(file);
+    let module = first.strip_suffix(".py").unwrap_or(first);
+    let is_standard = || STANDARD_LIBRARY.lines().any(|name| name == module);
+    LIBRARIES.iter().any(|part| file.contains(part)) || PACKAGES.contains(&module) || is_standard()
+}
 
 impl Stacks {
     /// The innermost function of the script that takes more than a share of the time, with its nanoseconds including
     /// callees.
     pub fn dominant_function(&self, share: f64) -> Option<(&str, i64)> {
         let is_own = |frame: &&Frame| {
-            let file = self.name(frame).split_once("): ").map(|(file, _)| file);
-            frame.kind == Category::Python && file.is_some_and(|file| !LIBRARIES.iter().any(|part| file.contains(part)))
+            let place = self.name(frame).split_once("): ").and_then(|(place, _)| place.rsplit_once('('));
+            frame.kind == Category::Python && place.is_some_and(|(file, _)| !is_of_library(file))
         };
         // Of two functions that take more than half each, one calls the other, and the callee comes later in the list.
         let largest =
@@ -93,4 +106,25 @@ pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
     costs.truncate(NAMES);
     let cost = |((name, work), (total, calls))| WorkCost { name: label(names[name as usize]), work, total, calls };
     costs.into_iter().map(cost).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_libraries_are_told_from_those_of_the_script() {
+        let of_libraries = [
+            "threading.py",
+            "json/decoder.py",
+            "numpy/core/fromnumeric.py",
+            "torch/utils/data/dataloader.py",
+            "/usr/lib/python3/dist-packages/x.py",
+            "<frozen importlib._bootstrap>",
+        ];
+        assert!(of_libraries.into_iter().all(is_of_library));
+        assert!(
+            !["train.py", "my/queue.py", "/home/me/numpy_like.py", "data/loader.py"].into_iter().any(is_of_library)
+        );
+    }
 }

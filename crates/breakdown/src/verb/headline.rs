@@ -38,13 +38,7 @@ pub(super) fn of(run: &Run) -> String {
         true => " (of the part that was read: the trace is cut off, and the rest is not counted)",
         false => "",
     };
-    let slowed = run.breakdown.ranks.iter().any(|rank| rank.correction.slows_python);
-    let slowed = match slowed {
-        true => {
-            " (recording slows Python up to 3.11 itself, so that Python's share is too large: see the column corrected)"
-        }
-        false => "",
-    };
+    let slowed = slowed(run, &means, &parts);
     let place = [operation(run), function(run)].into_iter().flatten().collect::<Vec<_>>().join(", in ");
     let place = if place.is_empty() { place } else { place + ": " };
     let dominating = format!(
@@ -53,6 +47,22 @@ pub(super) fn of(run: &Run) -> String {
         seldom(run)
     );
     [Some(dominating), accelerators, Some(speedup(&means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// What recording adds to Python, where that matters.
+fn slowed(run: &Run, means: &Means<'_>, parts: &[Part]) -> &'static str {
+    let is_slowed = run.breakdown.ranks.iter().any(|rank| rank.correction.slows_python);
+    let matters = parts.iter().any(|(name, share)| *name == TimeCategory::Python.name() && *share > ALIKE);
+    let is_known = means.0.summary_of(|rank, one| Some(rank.corrected(one)?.sets()?.total() as f64)).is_some();
+    match (is_slowed && matters, is_known) {
+        (false, _) => "",
+        (true, true) => {
+            " (recording slows Python up to 3.11 itself, so that Python's share is too large: see the column corrected)"
+        }
+        (true, false) => {
+            " (recording slows Python up to 3.11 itself, so that Python's share is too large, by how much is not known)"
+        }
+    }
 }
 
 /// `data loading (62 %)`: the operation that takes most of the time, if one does.

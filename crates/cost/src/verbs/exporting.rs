@@ -151,7 +151,7 @@ fn export(name: &str, lower: &str) -> String {
     }
     match known(lower) {
         Some(Library { model, inputs, .. }) => {
-            let model = model.replace("NAME", name);
+            let model = model.replace("NAME", lower);
             format!("in Python: model = {model}; torch.onnx.export(model, {inputs}, \"{name}.onnx\")")
         }
         None => "in Python: torch.onnx.export(model, example_input, \"net.onnx\")".to_owned(),

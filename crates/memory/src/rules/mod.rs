@@ -23,8 +23,8 @@ pub(crate) use rule::{Move, Rule, Saved};
 use crate::amount::{Amount, INDEX, product as times};
 use crate::layout::Layout;
 use perf4sight_network::{
-    Activation, Auxiliary, Binary, Coupling, Element, Embedding, Facts, Gradient, Nature, Needs, Node, Op, Reduction,
-    Runs, Shape, Storage, TopK,
+    Activation, Auxiliary, Binary, Coupling, Element, Embedding, Facts, Gradient, Interpolation, Nature, Needs, Node,
+    Op, Reduction, Runs, Shape, Storage, TopK,
 };
 use perf4sight_platform::{Mask, Rectifier};
 use perf4sight_step::workload::{Lists, Number};
@@ -164,6 +164,9 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
             [operation.node.shape.elements(), operation.network.input_of(operation.node, 0).elements()].map(wide);
         let rule = plain(rule, operation, facts);
         rule.forward([sums, copy, Drop(0), Drop(0)])
+    } else if resizes_by_channels(operation) {
+        let copies = [operation.input(0), operation.output()].map(Take);
+        plain(rule, operation, facts).forward(copies).forward([Drop(0), Drop(0)])
     } else if let Op::CumSum { .. } = operation.node.op {
         rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
     } else if let Op::Reduce { reduction: Reduction::LogSumExp, .. } = operation.node.op {
@@ -193,6 +196,19 @@ fn averages_cast(operation: Operation) -> bool {
     let op = &operation.node.op;
     let is_mean = matches!(op, Op::Reduce { reduction: Reduction::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
     is_mean && operation.within_kernels && operation.is_low() && operation.platform.lists() == Lists::Processor
+}
+
+/// Height and width together up to which a processor resizes images channel by channel (`_use_vectorized_kernel_cond_2d` in UpSampleKernel.cpp).
+const SMALL_IMAGE: usize = 128;
+
+/// Whether a processor resizes copies of what it reads and makes, in which the channels of a pixel lie side by side.
+fn resizes_by_channels(operation: Operation) -> bool {
+    let Op::Resize { image, interpolation, .. } = &operation.node.op else { return false };
+    let takes_them = matches!(interpolation, Interpolation::Nearest | Interpolation::Linear);
+    let is_small = image[0] > 1 && image.iter().sum::<usize>() <= SMALL_IMAGE;
+    let lies_apart = operation.node.shape.channels() > 1 && !operation.layout(0).is_channels_last();
+    let of_processor = operation.within_kernels && operation.platform.lists() == Lists::Processor;
+    takes_them && is_small && lies_apart && of_processor
 }
 
 /// A gradient that is a view, such as that of tokens, is copied for the duration of backward (`grad_output.contiguous`

@@ -146,6 +146,20 @@ fn segmentation() -> Network {
     builder.finish(wide)
 }
 
+/// A small image that is made four times as wide and high, which takes the most memory of all.
+fn magnified() -> Network {
+    let mut builder = NetworkBuilder::new("magnified", Shape::new([3, 16, 16]));
+    let image = builder.input();
+    let conv = Op::Conv(Conv { out_channels: 32, window: Window::square(3, 1, 1), groups: 1, bias: true });
+    let conv = builder.add("conv", conv, &[image]).unwrap();
+    let resize = Op::Resize { image: [64, 64], interpolation: Interpolation::Linear, corners: false };
+    let wide = builder.add("wide", resize, &[conv]).unwrap();
+    let mean = builder.add("mean", Op::AdaptiveAvgPool { output: [1, 1] }, &[wide]).unwrap();
+    let flat = builder.add("flat", Op::Flatten, &[mean]).unwrap();
+    let head = builder.add("head", Op::Linear(Linear { out_features: 10, bias: true }), &[flat]).unwrap();
+    builder.finish(head)
+}
+
 /// A vector of classes and an auxiliary one before it, each with a loss of its own.
 fn two_headed() -> Network {
     let mut builder = NetworkBuilder::new("two_headed", Shape::new([3, 32, 32]));
@@ -187,7 +201,7 @@ fn pyramid() -> Network {
 /// Cross-entropy of vectors, of pixels and of several heads, and squared differences from as many numbers; in single precision and under autocast.
 fn losses(told_by: impl Fn(&Network, Step, u64) -> Pair) {
     let mut pairs = Vec::new();
-    for network in [segmentation(), two_headed(), pyramid()] {
+    for network in [segmentation(), magnified(), two_headed(), pyramid()] {
         for loss in Loss::ALL {
             for precision in [Precision::Fp32, Precision::AmpBf16] {
                 let step = Step { loss, precision, ..part("all") };
