@@ -351,8 +351,9 @@ def _alone() -> Tuple[int, int]:
     with torch.enable_grad():
         middle = torch.empty(1, requires_grad=True).sin()
         sum_of_two = middle * 2.0 + middle * 3.0
+        total = sum_of_two.sum()
     with Watch():
-        sum_of_two.sum().backward()
+        total.backward()
     return found[0]
 
 

@@ -91,7 +91,8 @@ fn five_seconds_of_each_come_out_to_the_nanosecond() {
 }
 
 /// By hand: the main thread is in `run_backward` from 10 to 90 and works itself from 40 to 50. Autograd's thread, in process 9 too, works
-/// in Python from 20 to 30 and in C++ from 30 to 45; another one works from 60 to 65 only, and one of another process all the time.
+/// in Python from 20 to 30 and in C++ from 30 to 45; another one works from 60 to 65 only, and one of another process all the time. What PyTorch
+/// writes under thread 0 is of a thread of which nothing tells when it waits.
 #[test]
 fn the_busiest_thread_stands_in_for_one_that_is_blocked() {
     let mut trace = Invented::default();
@@ -103,7 +104,8 @@ fn the_busiest_thread_stands_in_for_one_that_is_blocked() {
         .event([9, 10], ("python_function", "hook.py(1): hook"), [20, 30])
         .event([9, 10], ("cpu_op", "aten::mm"), [30, 45])
         .event([9, 11], ("cpu_op", "aten::copy_"), [60, 65])
-        .event([8, 12], ("python_function", "other.py(1): f"), [0, 100]);
+        .event([8, 12], ("python_function", "other.py(1): f"), [0, 100])
+        .event([9, 0], ("python_function", "feed.py(3): feeder"), [0, 100]);
     let rank = rank(&trace);
     // 10 to 40 goes to autograd's thread: Python 10, C++ 10 and 10 that nobody works, which stay the engine's; 50 to 90 is C++ all along.
     let expected =

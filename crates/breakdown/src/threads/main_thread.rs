@@ -21,6 +21,10 @@ pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
     events(trace, thread).any(|(category, _)| category == Category::Python)
 }
 
+/// PyTorch writes functions of Python under this number that ran in threads from before the profiler, but the built-in functions that they call under
+/// the threads' own: nothing there tells when they wait.
+const NO_THREAD: &str = "0";
+
 /// The state of the process at each moment as seen from its main thread. While the main thread is in a call that is
 /// known to block, the busiest other thread of the process counts instead. A trace without Python does not show such
 /// calls; there, a thread that runs a backward pass counts while the main thread has no event. Time between the spans
@@ -28,9 +32,10 @@ pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
 pub(crate) fn timeline(trace: &Trace, threads: &[Thread], main: usize) -> Arc<Vec<Span>> {
     let python = has_python(trace, &threads[main]);
     let own = Own { spans: &threads[main].spans, gaps: !python };
-    let process = |thread: &Thread| &trace.tracks[thread.track.index()].process;
+    let track = |thread: &Thread| &trace.tracks[thread.track.index()];
     let others = threads.iter().enumerate().filter(|(at, other)| {
-        *at != main && process(other) == process(&threads[main]) && (python || runs_backward(trace, other))
+        let is_of_process = *at != main && track(other).process == track(&threads[main]).process;
+        is_of_process && track(other).thread != NO_THREAD && (python || runs_backward(trace, other))
     });
     let others: Vec<&Thread> = others.map(|(_, thread)| thread).collect();
     let seen = if others.is_empty() { threads[main].spans.clone() } else { Arc::new(stand_in(&own, &others)) };

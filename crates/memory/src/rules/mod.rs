@@ -16,6 +16,7 @@ mod recurrent;
 mod rule;
 mod shared_gradient;
 mod sums;
+mod transposed;
 
 pub(crate) use operation::Operation;
 pub(crate) use rule::{Move, Rule, Saved};
@@ -69,7 +70,10 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         }
         Nature::Activation(_) => plain(rule, operation, facts),
         Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
-        Nature::Transposed(_) => plain(rule, operation, facts).saves([Saved::Cast(0)]),
+        Nature::Transposed(transposed) => match transposed::rule(rule.clone(), operation, &transposed.conv) {
+            Some(rule) => on_dense_gradient(rule, operation),
+            None => plain(rule, operation, facts).saves([Saved::Cast(0)]),
+        },
         Nature::Choice => plain(rule, operation, facts),
         Nature::Pooling(_) => found(rule, operation, facts),
         Nature::Recurrent(layer) => recurrent::rule(plain(rule, operation, facts), operation, layer.cell.operator()),

@@ -5,7 +5,9 @@ use crate::memory_on_cpu::{Pair, check, compare, compare_by, counting, worker};
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
-use perf4sight_network::{Activation, Binary, Conv, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window};
+use perf4sight_network::{
+    Activation, Binary, Conv, ConvTranspose, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window,
+};
 use perf4sight_step::workload::{
     Accumulate, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad,
 };
@@ -160,6 +162,18 @@ fn magnified() -> Network {
     builder.finish(head)
 }
 
+/// Transposed convolutions that make an image twice as wide and high each.
+fn generator() -> Network {
+    let mut builder = NetworkBuilder::new("generator", Shape::new([16, 16, 16]));
+    let mut made = builder.input();
+    for (place, out_channels) in [32, 16, 3].into_iter().enumerate() {
+        let conv = Conv { out_channels, window: Window::square(4, 2, 1), groups: 1, bias: true };
+        let op = Op::ConvTranspose(ConvTranspose { conv, extra: [0, 0] });
+        made = builder.add(format!("wider{place}"), op, &[made]).unwrap();
+    }
+    builder.finish(made)
+}
+
 /// A vector of classes and an auxiliary one before it, each with a loss of its own.
 fn two_headed() -> Network {
     let mut builder = NetworkBuilder::new("two_headed", Shape::new([3, 32, 32]));
@@ -201,7 +215,7 @@ fn pyramid() -> Network {
 /// Cross-entropy of vectors, of pixels and of several heads, and squared differences from as many numbers; in single precision and under autocast.
 fn losses(told_by: impl Fn(&Network, Step, u64) -> Pair) {
     let mut pairs = Vec::new();
-    for network in [segmentation(), magnified(), two_headed(), pyramid()] {
+    for network in [segmentation(), magnified(), generator(), two_headed(), pyramid()] {
         for loss in Loss::ALL {
             for precision in [Precision::Fp32, Precision::AmpBf16] {
                 let step = Step { loss, precision, ..part("all") };

@@ -1,0 +1,84 @@
+//! Transposed convolutions on a processor: oneDNN computes them as the gradient of a convolution's input, in blocked layouts, and PyTorch copies the
+//! result once more (`mkldnn_convolution_transpose` in aten/src/ATen/native/mkldnn/Conv.cpp). The moves are those that the profiler of PyTorch 2.11 shows,
+//! kernels of 2 to 4 pixels, strides of 1 and 2, 3 to 112 channels.
+
+use super::blocked::pixels;
+use super::operation::Operation;
+use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
+use super::rule::{Move, Rule, Saved};
+use crate::amount::{Amount, product};
+use perf4sight_network::{Conv, Shape};
+use perf4sight_platform::{Kept, Workspace};
+
+/// The rule of a transposed convolution, with its weights already set; none where no library computes it in blocks.
+pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule> {
+    let (block, kept) = operation.workspaces().iter().find_map(|workspace| match workspace {
+        Workspace::BlockedCopies { channels, one_thread } => Some((*channels, Kept::on(*one_thread))),
+        Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+    })?;
+    let copies = Copies { operation, conv, block, kept };
+    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]).forward(copies.forward());
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
+    let input = operation.tracked(0).then(|| copies.gradient([copies.filters(), copies.source()], InputGradient(0)));
+    let weight = operation.learns(0).then(|| copies.gradient([copies.source(), copies.filters()], WeightGradient(0)));
+    Some(rule.backward(input.into_iter().flatten()).backward(weight.into_iter().flatten()).backward(bias))
+}
+
+struct Copies<'a> {
+    operation: Operation<'a>,
+    conv: &'a Conv,
+    block: u64,
+    kept: Kept,
+}
+
+impl Copies<'_> {
+    fn forward(&self) -> Vec<Move> {
+        let [source, filters, result] = [self.source(), self.filters(), self.result()].map(Take);
+        let plain = Take(self.unless_kept(self.operation.output()));
+        match self.conv.window.stride == [1, 1] {
+            // The scratchpad is of the result's size.
+            true => vec![plain, source, filters, result, Drop(1), Drop(1), Drop(1), Output, Drop(0)],
+            false => vec![source, filters, result, Drop(1), Drop(1), plain, Output, Drop(0), Drop(0)],
+        }
+    }
+
+    /// The incoming gradient in blocks, unless it is a plain image, and two more copies, of which the first is gone before the gradient is copied back.
+    fn gradient(&self, [first, second]: [Amount; 2], made: Move) -> Vec<Move> {
+        match self.makes_plain_image() {
+            true => vec![Take(first), Take(second), Drop(1), made, Drop(0)],
+            false => vec![Take(self.result()), Take(first), Take(second), Drop(1), Drop(1), made, Drop(0)],
+        }
+    }
+
+    fn source(&self) -> Amount {
+        let image = self.operation.network.input_of(self.operation.node, 0);
+        self.image(image, (image.channels() as u64).next_multiple_of(self.block))
+    }
+
+    fn result(&self) -> Amount {
+        let channels = self.conv.out_channels as u64;
+        let channels = if self.makes_plain_image() { channels } else { channels.next_multiple_of(self.block) };
+        self.image(&self.operation.node.shape, channels)
+    }
+
+    fn filters(&self) -> Amount {
+        let inputs = self.operation.network.input_of(self.operation.node, 0).channels() as u64;
+        let whole = |channels: u64| (channels / self.conv.groups as u64).next_multiple_of(self.block);
+        let area = self.conv.window.kernel.iter().map(|&side| side as u64).product();
+        let channels = [whole(inputs), whole(self.conv.out_channels as u64), self.conv.groups as u64];
+        self.unless_kept(Amount::once(product(channels.into_iter().chain([self.operation.number(), area]))))
+    }
+
+    fn image(&self, image: &Shape, channels: u64) -> Amount {
+        self.unless_kept(Amount::per_sample(product([self.operation.number(), channels, pixels(image)])))
+    }
+
+    /// Fewer channels than a block are written without one.
+    fn makes_plain_image(&self) -> bool {
+        (self.conv.out_channels as u64) < self.block && self.conv.groups == 1
+    }
+
+    fn unless_kept(&self, amount: Amount) -> Amount {
+        amount.not_below(self.kept.library_from(&self.operation.asked(self.conv)))
+    }
+}
