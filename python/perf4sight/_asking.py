@@ -17,7 +17,7 @@ def predict(
     *,
     fingerprint: "Union[str, os.PathLike[str], None]" = None,
     target: "Union[str, os.PathLike[str], Sequence[str], None]" = None,
-    batch_sizes: Optional[Sequence[int]] = None,
+    batch_sizes: "Union[int, Sequence[int], None]" = None,
     mem_limit: Optional[Amount] = None,
     stage: str = "training",
     optimizer: Any = None,
@@ -44,6 +44,7 @@ def predict(
     Raises `NetworkError` where the module cannot be read, `ProgramError` where the program refuses what was asked.
     """
     asked = source("predict", fingerprint, target)
+    batch_sizes = [batch_sizes] if isinstance(batch_sizes, int) else batch_sizes
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
     told_step = _settings.of(module, stage, optimizer, settings)

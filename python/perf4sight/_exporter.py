@@ -21,6 +21,7 @@ OLDEST = (1, 13)
 INSTALL = "install onnx and onnxscript, which the default exporter needs"
 PLAIN_WEIGHTS = "torch.nn.utils.parametrize.remove_parametrizations of %s leaves a plain weight, which takes the same but for what makes it"
 OTHERWISE = "write what it names with operators that ONNX has"
+OF_ANY_BATCH = "\n  expected: a module that runs on other numbers of samples too: it was called with %d, the first axis of every input being the batch"
 # A line of PyTorch's may list the whole graph.
 LONGEST_LINE = 300
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -59,7 +60,7 @@ def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], wei
         except Error:
             raise
         except Exception as problem:  # whatever the module's own code or the exporter does not take
-            raise _failed(problem, module) from problem
+            raise _failed(problem, module, tensors[0].shape[0]) from problem
         with open(path, "rb") as file:
             return file.read()
 
@@ -110,14 +111,15 @@ def _is_of_exporter(problem: Exception) -> bool:
     return any(last.startswith(os.path.join(home, part) + os.sep) for part in ("onnx", "jit"))
 
 
-def _failed(problem: Exception, module: Any) -> NetworkError:
-    """What went wrong, and in which part of the module."""
+def _failed(problem: Exception, module: Any, samples: int) -> NetworkError:
+    """What went wrong, and in which part of the module, which was called with so many samples."""
     names = {id(part): name for name, part in module.named_modules()}
     frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__)]
     running = [names[id(frame.f_locals["self"])] for frame in frames if id(frame.f_locals.get("self")) in names]
     where = running[-1] if running else ""
     answer = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, _line(problem))
-    return NetworkError("PyTorch cannot export %s: %s" % (type(module).__name__, answer), where)
+    expected = "" if _is_of_exporter(problem) else OF_ANY_BATCH % samples
+    return NetworkError("PyTorch cannot export %s: %s%s" % (type(module).__name__, answer, expected), where)
 
 
 def _first_cause(problem: BaseException) -> BaseException:

@@ -8,7 +8,7 @@ import re
 from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from . import _copy, _network, _private
-from ._errors import NetworkError, ProgramError
+from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 from ._slices import Slices
 
@@ -43,6 +43,9 @@ def prune(
     something else than the pruned network: that is answer as a `NetworkError`, which names the layers to `keep`. Optimizers know nothing of the
     copy's parameters; make them anew.
     """
+    if not isinstance(level, (int, float)) or not 0 <= level < 1:
+        near = "\n  help: did you mean %g?" % (level / 100) if isinstance(level, (int, float)) and 1 <= level < 100 else ""
+        raise Error("level = %r\n  expected: the share of all parameters that goes, from 0 to below 1%s" % (level, near))
     module = _network.unwrapped(model)
     given = _network.guessed(module) if inputs is None else inputs
     network = _network.read(module, given, "training", weights=mode == "l1")

@@ -266,6 +266,11 @@ class Refusals(unittest.TestCase):
         self.assertRegex(str(raised.exception), reply)
         return raised.exception
 
+    def test_levels_are_shares(self):
+        for level, reply in [(50, r"did you mean 0\.5\?"), ("50%", "from 0 to below 1"), (-0.1, "from 0 to below 1")]:
+            with self.assertRaisesRegex(perf4sight.Error, reply):
+                perf4sight.prune(nn.Linear(8, 8), level, torch.ones(4, 8))
+
     def test_what_is_no_one_network(self):
         row = torch.ones(4, 8)
         self.refuses(r"Doubtful changes with its input.*\n.*\n.*networks\.py:\d+", Doubtful(), row)
@@ -287,6 +292,7 @@ class Refusals(unittest.TestCase):
         self.refuses("hold no sample", nn.Linear(8, 8), torch.ones(0, 8))
         wrong = self.refuses("in stem.0: RuntimeError", Images(), torch.ones(4, 8))
         self.assertEqual(wrong.layer, "stem.0")
+        self.refuses("the first axis of every input being the batch", Images(), torch.ones(3, 32, 32))
 
     def test_steps_that_nobody_knows(self):
         model, row = nn.Linear(8, 8), torch.ones(4, 8)
