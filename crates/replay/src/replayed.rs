@@ -7,8 +7,9 @@ use crate::communication::{Algorithm, Communication, Cost, cost_of_table, fit};
 use crate::graph::recorded::{Correction, Distortion, LeftOut, Recorded};
 use crate::graph::{RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
+use crate::ranks::Job;
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
-use crate::what_if::{Change, Known, Outcome, parse_with, predict};
+use crate::what_if::{Change, InHalf, Known, Outcome, parse_with, predict};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::{median, percentile};
@@ -123,19 +124,27 @@ impl Request {
     /// # Errors
     /// A change of no known form, or that rests on a model that is not there; a table that cannot be read.
     pub fn check(&self) -> Result<()> {
-        let known = self.known(None)?;
+        let known = self.known()?;
         self.what_ifs.iter().try_for_each(|text| changes(text, &known).map(drop))?;
         // Whether a table can be read does not depend on the number of ranks.
         self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
     }
 
-    /// What changes may rest on, with the GPU of the traces.
+    /// What changes may rest on beside the traces.
     ///
     /// # Errors
     /// A file that is no model of operations.
-    pub fn known(&self, gpu: Option<String>) -> Result<Known> {
+    fn known(&self) -> Result<Known> {
         let operations = self.cost_model.as_deref().map(perf4sight_operations::load).transpose()?;
-        Ok(Known { operations: operations.map(Rc::new), gpu })
+        Ok(Known { operations: operations.map(Rc::new), ..Known::default() })
+    }
+
+    /// What changes may rest on, with what the traces say of their job.
+    ///
+    /// # Errors
+    /// A file that is no model of operations.
+    pub fn known_of(&self, job: &Job) -> Result<Known> {
+        Ok(Known { gpus: job.gpus(), in_half: InHalf::of(job), ..self.known()? })
     }
 }
 
@@ -170,11 +179,13 @@ const READ_TABLE: &str = "read what nccl-tests measured";
 
 /// The changes of a scenario.
 fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
-    let names_gpu = |change: &&str| {
-        change.trim_start().strip_prefix("gpu").is_some_and(|value| value.trim_start().starts_with('='))
-    };
-    if text.split(';').filter(names_gpu).count() > 1 {
-        return Err(Error::usage(format!("what-if \"{text}\" names two GPUs")).expected("one \"gpu = ...\""));
+    let is_word = |subject: &String| subject.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'_');
+    let set = |change: &str| change.split_once('=').map(|(subject, _)| subject.trim().to_owned()).filter(is_word);
+    let mut subjects: Vec<String> = text.split(';').filter_map(set).collect();
+    subjects.sort_unstable();
+    if let Some(twice) = subjects.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::usage(format!("what-if \"{text}\" says twice what {} is", twice[0]))
+            .expected(format!("one \"{} = ...\"", twice[0])));
     }
     text.split(';').map(|change| parse_with(change.trim(), known)).collect()
 }
@@ -194,7 +205,7 @@ impl Replayed {
         let plain = given.or(analysis.plain.clone().ok().flatten());
         let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
-        let known = request.known(job.gpu())?;
+        let known = request.known_of(job)?;
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
         if before == 0 {
             return Err(nothing_to_replay());

@@ -272,6 +272,7 @@ impl Verb for Train {
             context.warn("no times of all-reduces are given: a ring over NVLink is assumed (allreduce)");
         }
         let trained = trained(&model);
+        trained.predictions.contradictions().into_iter().for_each(|warning| context.warn(warning));
         let files = files.write(&Model::Plans(Box::new(model.clone())), &trained, context)?;
         let tables = [left_out(&model), parameters(&model)];
         Ok(Summary {
@@ -480,8 +481,8 @@ fn compared(rows: &[Row], steps: &[PredictedStep]) -> String {
     let held =
         measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth)).count();
     format!(
-        "{} were measured: predictions are {} % off on average, and {held} are within their interval.",
-        counted(measured.len() as u64, "plan"),
+        "Predictions of {} are {} % off on average; measurements within their intervals: {held}.",
+        counted(measured.len() as u64, "measured plan"),
         significant(off)
     )
 }
