@@ -177,15 +177,22 @@ impl Request {
 
 const READ_TABLE: &str = "read what nccl-tests measured";
 
+/// What a change is of, by its first word, and whether it sets that (`gpu = H100`).
+fn subject(change: &str) -> (&str, bool) {
+    let change = change.trim();
+    let end = change.find(|letter: char| letter.is_whitespace() || letter == '=').unwrap_or(change.len());
+    (&change[..end], change[end..].trim_start().starts_with('='))
+}
+
 /// The changes of a scenario.
 fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
-    let is_word = |subject: &String| subject.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'_');
-    let set = |change: &str| change.split_once('=').map(|(subject, _)| subject.trim().to_owned()).filter(is_word);
-    let mut subjects: Vec<String> = text.split(';').filter_map(set).collect();
-    subjects.sort_unstable();
-    if let Some(twice) = subjects.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::usage(format!("what-if \"{text}\" says twice what {} is", twice[0]))
-            .expected(format!("one \"{} = ...\"", twice[0])));
+    let subjects: Vec<(&str, bool)> = text.split(';').map(subject).collect();
+    let is_set_besides = |(place, (own, is_set)): (usize, &(&str, bool))| {
+        *is_set && subjects.iter().enumerate().any(|(other, (name, _))| other != place && name == own)
+    };
+    if let Some(twice) = subjects.iter().enumerate().find(|one| is_set_besides(*one)).map(|(_, (own, _))| own) {
+        return Err(Error::usage(format!("what-if \"{text}\" says twice what {twice} is"))
+            .expected(format!("one \"{twice} = ...\", and nothing else of it")));
     }
     text.split(';').map(|change| parse_with(change.trim(), known)).collect()
 }
@@ -322,9 +329,16 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_step_is_on_one_gpu() {
-        let refused = changes("gpu = H100; bandwidth x 2; gpu=B200", &Known::default()).map(drop).unwrap_err();
-        assert!(refused.to_string().contains("names two GPUs"), "{refused}");
+    fn what_is_set_is_set_once() {
+        for (text, subject) in [
+            ("gpu = H100; bandwidth x 2; gpu=B200", "gpu"),
+            ("gpu x 2; gpu = H100", "gpu"),
+            ("ranks = 2; ranks = 4", "ranks"),
+        ] {
+            let refused = changes(text, &Known::default()).map(drop).unwrap_err().to_string();
+            assert!(refused.contains(&format!("says twice what {subject} is")), "{refused}");
+        }
+        assert_eq!(changes("bandwidth x 2; bandwidth x 3", &Known::default()).map(|both| both.len()), Ok(2));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Rows whose times, FLOPs or bytes are in another unit than they are said to be: those too short for any GPU are refused row by row,
 //! those too long are seen by what a data sheet says.
 
+use crate::class::Class;
 use crate::gpus::{Sheet, sheet};
 use crate::row::Row;
 use perf4sight_base::error::{Error, Result};
@@ -14,6 +15,8 @@ const TERA: f64 = 1e6;
 const GIGA: f64 = 1e3;
 /// Networks whose operations take, in the median, so many times what the data sheet says are in another unit.
 const MOST: f64 = 100.0;
+/// Operations of a class that move, in the median, so many times what memory gives do not move bytes: caches give up to 2.5 times as much.
+const MOST_RATE: f64 = 3.0;
 /// A single operation that takes so many times as long is named.
 const FAR: f64 = 300.0;
 /// So many are named.
@@ -46,6 +49,7 @@ pub(super) fn check(rows: &[Row]) -> Result<Vec<String>> {
             .expected("times in microseconds (time_us) or milliseconds (time_ms), FLOPs and bytes as counts"));
         }
     }
+    check_bytes(rows)?;
     let far: Vec<&(f64, &Row)> = networks.values().flatten().filter(|(times, _)| *times > FAR).collect();
     let name = |(times, row): &&(f64, &Row)| {
         format!("{} of {} in {} on {} ({times:.0} times)", row.operation, row.shapes, row.network, row.gpu)
@@ -57,10 +61,31 @@ pub(super) fn check(rows: &[Row]) -> Result<Vec<String>> {
     Ok(Some(warning).filter(|_| !far.is_empty()).into_iter().collect())
 }
 
+/// Refuses bytes that no memory moves in the time.
+fn check_bytes(rows: &[Row]) -> Result<()> {
+    let mut kinds: BTreeMap<(&str, &str, Class), Vec<f64>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.time_us > 0.0) {
+        if let Some(sheet) = sheet(&row.gpu) {
+            let rate = row.work.bytes / row.time_us / (sheet.memory_gbs * GIGA);
+            kinds.entry((&row.gpu, &row.network, row.class)).or_default().push(rate);
+        }
+    }
+    for ((gpu, network, class), rates) in kinds {
+        let usual = median(&rates);
+        if usual > MOST_RATE {
+            return Err(Error::input(format!(
+                "the operations of {network} on {gpu} that are {class} move {usual:.1} times the bytes that its memory gives, in the median"
+            ))
+            .expected("bytes as counts, and times of the same calls"));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Element, Work};
+    use crate::{Element, Work};
 
     /// A product of 1024³ in fp16 takes 7 us on an A100, and 5 us for its launch.
     #[test]
@@ -79,6 +104,8 @@ mod tests {
         assert_eq!(check(&[row("a", 15.0), row("b", 20.0)]), Ok(Vec::new()));
         let error = check(&[row("a", 15.0), row("b", 20_000.0)]).unwrap_err().to_string();
         assert!(error.contains("b on A100 take") && error.contains("microseconds"), "{error}");
+        let bits = |row: Row| Row { work: Work { bytes: 8e3 * row.work.bytes, ..row.work }, ..row };
+        assert!(check(&[bits(row("a", 15.0))]).unwrap_err().to_string().contains("times the bytes"));
         let warnings = check(&[row("a", 15.0), row("a", 16.0), row("a", 16_000.0)]).unwrap();
         assert!(warnings[0].contains("aten::mm of 1024x1024;1024x1024 in a on A100"), "{warnings:?}");
     }

@@ -25,7 +25,7 @@ impl Pass for FromOpFusion {
 
     fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
         let Some(file) = &wanted.clusters else { return Ok(()) };
-        read(&graph(start), file).map(drop)
+        read(start, &graph(start), file).map(drop)
     }
 
     fn memory(&self, start: &Start, _: &Wanted) -> u64 {
@@ -43,7 +43,7 @@ impl Pass for FromOpFusion {
         }
         let (gradients, link) = fusion::of_step(step, &start.communication, &start.schedule)?;
         let graph = graph(start);
-        let clusters = read(&graph, file)?;
+        let clusters = read(start, &graph, file)?;
         let computed = computed_by(start, &graph);
         let cluster = |place: usize| computed[place].and_then(|unit| clusters.get(&unit));
         let are_one = |place: usize| {
@@ -75,7 +75,7 @@ fn graph(start: &Start) -> UnitGraph {
 }
 
 /// The cluster of each unit in a `cluster_mapping.txt`.
-fn read(graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
+fn read(start: &Start, graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
     let text = input_file::text(file, "read groups of operations")?;
     let names = graph.unique_names();
     let units: HashMap<&str, usize> = names.iter().enumerate().map(|(unit, name)| (name.as_str(), unit)).collect();
@@ -107,12 +107,17 @@ fn read(graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
             .file(file)
             .expected("lines of an operation and the number of its group"));
     }
-    check_neighbours(graph, &names, &clusters).map_err(|error| error.file(file))?;
+    check_neighbours(start, graph, &names, &clusters).map_err(|error| error.file(file))?;
     Ok(clusters)
 }
 
 /// Refuses groups that cannot be computed at once, because another operation is between theirs.
-fn check_neighbours(graph: &UnitGraph, names: &[String], clusters: &HashMap<usize, String>) -> Result<()> {
+fn check_neighbours(
+    start: &Start,
+    graph: &UnitGraph,
+    names: &[String],
+    clusters: &HashMap<usize, String>,
+) -> Result<()> {
     let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     clusters.iter().for_each(|(unit, cluster)| members.entry(cluster).or_default().push(*unit));
     for (cluster, units) in &mut members {
@@ -126,8 +131,11 @@ fn check_neighbours(graph: &UnitGraph, names: &[String], clusters: &HashMap<usiz
             if graph.units[first].resource != graph.units[second].resource {
                 return refused("run on different threads or streams".to_owned());
             }
-            let is_between =
-                |unit: &usize| graph.units[*unit].resource == graph.units[first].resource && computes(graph, *unit);
+            let is_between = |unit: &usize| {
+                graph.units[*unit].resource == graph.units[first].resource
+                    && computes(graph, *unit)
+                    && !accumulates(start, graph, *unit)
+            };
             if let Some(other) = (first + 1..second).find(is_between) {
                 return refused(format!("are no neighbours: {} runs between them", names[other]));
             }
@@ -143,6 +151,12 @@ fn computes(graph: &UnitGraph, unit: usize) -> bool {
 /// Inside this, gradients are added up and copied into buckets.
 const ACCUMULATE: &str = "AccumulateGrad";
 
+fn accumulates(start: &Start, graph: &UnitGraph, unit: usize) -> bool {
+    let step = &start.recorded.typical.graph;
+    let call = graph.units[unit].nodes.first().map(|id| step.node(*id).call);
+    call.is_some_and(|call| step.calls().path(call).any(|name| name.contains(ACCUMULATE)))
+}
+
 /// For each gradient the operation that computes it: the last one before it on its thread, or the kernel that this launched.
 fn computed_by(start: &Start, graph: &UnitGraph) -> Vec<Option<usize>> {
     let nodes = graph.units.iter().enumerate().flat_map(|(unit, own)| own.nodes.iter().map(move |id| (*id, unit)));
@@ -150,14 +164,9 @@ fn computed_by(start: &Start, graph: &UnitGraph) -> Vec<Option<usize>> {
     let launched =
         graph.units.iter().enumerate().flat_map(|(unit, own)| own.launches.iter().map(move |by| (*by, unit)));
     let launched: HashMap<u32, usize> = launched.collect();
-    let step = &start.recorded.typical.graph;
-    let accumulates = |unit: usize| {
-        let call = graph.units[unit].nodes.first().map(|id| step.node(*id).call);
-        call.is_some_and(|call| step.calls().path(call).any(|name| name.contains(ACCUMULATE)))
-    };
     let computed = |unit: usize| {
         let own = std::iter::once(unit).chain(launched.get(&(unit as u32)).copied());
-        own.filter(|_| !accumulates(unit)).find(|unit| computes(graph, *unit))
+        own.filter(|_| !accumulates(start, graph, unit)).find(|unit| computes(graph, *unit))
     };
     let rank = start.recorded.typical.ranks.iter().find(|rank| rank.number == start.slowest());
     let gradients = rank.into_iter().flat_map(|rank| &rank.gradients);

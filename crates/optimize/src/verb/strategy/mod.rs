@@ -291,7 +291,7 @@ fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
     let seen = if found.unanswered.is_empty() { "Nothing" } else { "Of what could be looked at, nothing" };
     let same = best(Learns::Same).map_or_else(
         || format!("{seen} that learns the same makes the {step} of {before} shorter by {WORTH} % or more."),
-        |best| format!("{} instead of {before}.", shorter(best)),
+        |best| format!("{} instead of the {step} of {before}.", shorter(best)),
     );
     let all = together.map(|all| format!("All that learn the same, together: {}.", after(all)));
     let others = [Learns::Rounded, Learns::OtherBatch].into_iter().filter_map(best);

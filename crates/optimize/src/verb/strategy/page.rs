@@ -29,7 +29,8 @@ fn subtitle(shown: &Shown) -> String {
 }
 
 fn answer(shown: &Shown) -> Vec<Block> {
-    let facts = vec![Fact::new("a step as it is", Milliseconds(shown.start.before as f64 / 1e6))];
+    let facts =
+        vec![Fact::new(format!("the {} as it is", shown.start.step()), Milliseconds(shown.start.before as f64 / 1e6))];
     let mut blocks =
         vec![Block::Text(shown.answer.clone()), Block::Headline(facts), Block::Table(tables::proposals(shown))];
     let remarks: Vec<String> =

@@ -47,8 +47,11 @@ pub(super) fn mark(rows: &mut RankStep, main: Option<TrackId>, parts: &[(usize, 
     });
 }
 
-/// When the operations of the main thread outside of backward end, in order.
+/// When the operations of the main thread outside of backward end, in order; none in traces that do not say what belongs to backward.
 fn others(rows: &RankStep, main: Option<TrackId>, calls: &Calls) -> Vec<i64> {
+    if !calls.names().any(|name| name.contains(BACKWARD)) {
+        return Vec::new();
+    }
     let own = rows.tracks.iter().find(|(track, _)| Some(*track) == main);
     let own = own.map(|(_, range)| &rows.rows[range.clone()]).unwrap_or_default();
     let is_other = |call| {
