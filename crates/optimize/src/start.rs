@@ -200,3 +200,32 @@ fn far(recorded: &Recorded) -> Option<String> {
     (off > FAR)
         .then(|| format!("replays of recorded steps are {} off in the median, and predictions more", Percent(off)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_replay::communication::Algorithm;
+    use perf4sight_replay::ranks::Job;
+    use std::path::Path;
+
+    /// Of steps that differ none is typical: gains are of the mean of all, as the answer says.
+    #[test]
+    fn gains_are_of_the_step_that_is_named() {
+        let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks/straggler");
+        let analysis = Analysis::of(Job::read(&[traces]).unwrap());
+        let request = Request {
+            what_ifs: Vec::new(),
+            algorithm: Algorithm::Ring,
+            plain: None,
+            nccl_tests: None,
+            cost_model: None,
+        };
+        let mut start = Start::of(&analysis, &request).unwrap();
+        let nothing: Rc<dyn Change> = Rc::new(Together(Vec::new()));
+        for (varies, name) in [(false, "step"), (true, "mean step")] {
+            start.recorded.varies = varies;
+            start.before = before(&start.recorded, &start.schedule);
+            assert_eq!((start.predict(&nothing).unwrap().before, start.step()), (start.before, name));
+        }
+    }
+}

@@ -175,3 +175,42 @@ fn cast(graph: &Graph, kernels: &[Cast]) -> f64 {
     let times: Vec<f64> = others.map(|kernel| graph.node(kernel.id).duration as f64).collect();
     if times.is_empty() { 0.0 } else { CAST * median(&times) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
+    use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+
+    /// A stream with two kernels of products; the first operator was called in half precision.
+    fn scenario() -> Scenario {
+        let mut builder = Builder::default();
+        let stream = Resource { rank: Some(0), kind: ResourceKind::Stream, name: "7".to_owned() };
+        let resource = builder.resource(stream);
+        for name in ["aten::mm", "aten::bmm"] {
+            let operator = builder.call(name, None);
+            let call = builder.call("gemm", Some(operator));
+            builder.node(Node { duration: 1000, call, resource, kind: Kind::Kernel, priority: 0 });
+        }
+        let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
+        let slow_down = SlowDown { factor: 1.0, operations: 0 };
+        let communication =
+            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        Scenario { step, communication }
+    }
+
+    #[test]
+    fn products_that_are_in_half_precision_already_stay() {
+        let times = |shares: &[(&str, f64)]| {
+            let in_half = InHalf::new(shares.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect());
+            let change = HalfPrecision { lists: Autocast::default(), scaling: None, off: 0.0, in_half };
+            let mut scenario = scenario();
+            change.apply(&mut scenario)?;
+            Ok(scenario.step.graph.nodes().iter().map(|node| node.duration).collect::<Vec<u64>>())
+        };
+        assert_eq!(times(&[("aten::mm", 1.0), ("aten::bmm", 0.0)]), Ok(vec![1000, 500]));
+        assert_eq!(times(&[("aten::mm", 0.0), ("aten::bmm", 0.5)]), Ok(vec![500, 750]));
+        let refused: Result<Vec<u64>> = times(&[("aten::mm", 1.0), ("aten::bmm", 1.0)]);
+        assert!(refused.unwrap_err().to_string().contains("recorded in it already"));
+    }
+}

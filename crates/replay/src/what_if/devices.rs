@@ -304,7 +304,7 @@ mod tests {
         assert!(message("V100 -> H100", &known(Some("H100"))).contains("recorded on H100, not on V100"));
         assert!(other_gpu("V100 -> H100", &known(None)).unwrap().apply(&mut scenario()).is_ok());
         // Products in half precision, which the model never measured.
-        let half = InHalf::from([("aten::mm".to_owned(), 1.0)]);
+        let half = InHalf::new([("aten::mm".to_owned(), 1.0)].into());
         let refused = message("H100", &Known { in_half: half, ..known(Some("V100")) });
         assert!(refused.contains("never measured: product in half precision"), "{refused}");
         // One rank on each: no one ratio is that of both.

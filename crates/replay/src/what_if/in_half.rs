@@ -12,14 +12,12 @@ pub struct InHalf(BTreeMap<String, f64>);
 /// From this share on, all counts as in half precision already.
 pub const ALL: f64 = 0.99;
 
-#[cfg(test)]
-impl<const N: usize> From<[(String, f64); N]> for InHalf {
-    fn from(shares: [(String, f64); N]) -> Self {
-        InHalf(shares.into())
-    }
-}
-
 impl InHalf {
+    /// Of the shares of operators by their names.
+    pub fn new(shares: BTreeMap<String, f64>) -> Self {
+        InHalf(shares)
+    }
+
     /// Of a job's traces.
     pub fn of(job: &Job) -> Self {
         let mut calls: BTreeMap<String, [f64; 2]> = BTreeMap::new();
@@ -30,7 +28,7 @@ impl InHalf {
                 *all += f64::from(precision.half) + f64::from(precision.full);
             }
         }
-        InHalf(calls.into_iter().map(|(name, [half, all])| (name, half / all)).collect())
+        InHalf::new(calls.into_iter().map(|(name, [half, all])| (name, half / all)).collect())
     }
 
     /// Whether the traces contain types of inputs.
