@@ -285,5 +285,8 @@ mod tests {
             let error = read_steps(columns, steps).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+        // Lines of Windows are counted as editors do.
+        let error = parse(&format!("{HEADER}\r\n5,8,1,1024,16,24,1024,4,1,1\r\n")).unwrap_err();
+        assert!(error.file(Path::new("plans.csv")).to_string().starts_with("plans.csv:2: "));
     }
 }

@@ -10,6 +10,7 @@ use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::replayed::Request;
 use perf4sight_replay::simulate::{Schedule, simulate};
 use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -63,6 +64,7 @@ impl Start {
         let mut recorded = Recorded::of(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
         let mut warnings = analysis.warnings();
         warnings.extend(far(&recorded));
+        warnings.extend(without_exchange(analysis));
         if let Some(plain) = request.plain {
             check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
             let distortion = recorded.take_out_distortion(plain);
@@ -136,6 +138,19 @@ impl Start {
         let step = self.changed(change)?;
         Ok(step.time(&simulate(&step.graph)))
     }
+}
+
+/// Says which steps are replayed where others exchange nothing.
+fn without_exchange(analysis: &Analysis) -> Option<String> {
+    let steps: BTreeSet<usize> = analysis.exchanges.all.iter().filter_map(|exchange| exchange.step).collect();
+    let all = analysis.job.steps.len();
+    let is_some = (1..all).contains(&steps.len());
+    is_some.then(|| {
+        format!(
+            "{} of {all} steps exchange data, as where gradients are accumulated over several: gains are of these, and nothing of the others",
+            steps.len()
+        )
+    })
 }
 
 /// Intervals of fewer steps say nothing of how far steps differ.

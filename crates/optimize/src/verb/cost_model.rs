@@ -254,6 +254,9 @@ impl Train {
     }
 }
 
+/// No transformer is trained in parallel on samples of fewer tokens.
+const FEW_TOKENS: u64 = 32;
+
 impl Verb for Train {
     /// Fits the plans, writes the model, and reports how far it is off for plans that were left out.
     ///
@@ -270,6 +273,12 @@ impl Verb for Train {
         };
         if model.assumes_all_reduce() {
             context.warn("no times of all-reduces are given: a ring over NVLink is assumed (allreduce)");
+        }
+        if let Some((row, _)) = model.rows().find(|(row, _)| row.plan.sequence < FEW_TOKENS) {
+            context.warn(format_args!(
+                "a plan has sequence = {}: it is tokens of a sample, not thousands of them",
+                row.plan.sequence
+            ));
         }
         let trained = trained(&model);
         trained.predictions.contradictions().into_iter().for_each(|warning| context.warn(warning));

@@ -191,3 +191,27 @@ fn scatter(predictions: &Predictions) -> Chart {
         format!("Each was predicted without its measurement. On the line both are equal; the band is ±10 %.{thinned}");
     Chart::new("Measured against predicted", caption, Plot::Scatter(plot))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn predictions(ratios: &[f64]) -> Predictions {
+        let one = |(place, ratio): (usize, &f64)| Prediction {
+            name: format!("plan {place}"),
+            measured: 100.0 * ratio,
+            predicted: 100.0,
+        };
+        Predictions { what: "step (ms)", series: vec![(String::new(), ratios.iter().enumerate().map(one).collect())] }
+    }
+
+    /// Plans that are 5 % off contradict nothing; one in another unit is named alone, and of two kinds of GPU both ends.
+    #[test]
+    fn rows_that_contradict_others_are_named() {
+        assert_eq!(predictions(&[1.05, 0.95, 1.0]).contradictions(), None);
+        let unit = predictions(&[1.05, 0.95, 10.0]).contradictions().unwrap();
+        assert!(unit.contains("plan 2 (10") && !unit.contains("plan 1"), "{unit}");
+        let mixed = predictions(&[1.5, 0.66, 1.5, 0.66]).contradictions().unwrap();
+        assert!(mixed.contains("plan 0 (1.5") && mixed.contains("plan 1 (0.66"), "{mixed}");
+    }
+}
