@@ -14,6 +14,8 @@ pub struct Sheet {
     pub half_tflops: f64,
     /// GB/s of memory.
     pub memory_gbs: f64,
+    /// Letters behind the name that make no other GPU of it.
+    suffix: String,
 }
 
 static SHEETS: LazyLock<Vec<Sheet>> = LazyLock::new(read);
@@ -34,16 +36,24 @@ pub fn sheet(name: &str) -> Option<&'static Sheet> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric();
     let words = name.char_indices().filter(|(place, letter)| is_part(*letter) && !name[..*place].ends_with(is_part));
     let words: Vec<&str> = words.map(|(place, _)| &name[place..]).collect();
-    let is_named = |sheet: &&Sheet| words.iter().any(|word| begins(word, &bare(&sheet.name)));
+    let is_named = |sheet: &&Sheet| words.iter().any(|word| sheet.names(word));
     SHEETS.iter().filter(is_named).max_by_key(|sheet| sheet.name.len())
 }
 
-/// Whether a text begins with a name, whatever is between its letters, and does not go on with another digit.
-fn begins(text: &str, name: &str) -> bool {
-    let mut letters = text.chars();
-    let mut next = || letters.find(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
-    name.chars().all(|letter| next() == Some(letter))
-        && !letters.as_str().starts_with(|next: char| next.is_ascii_digit())
+impl Sheet {
+    /// Whether a text begins with the name, whatever is between its letters, and does not go on with others.
+    fn names(&self, text: &str) -> bool {
+        let mut letters = text.chars();
+        let mut next = || letters.find(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
+        let begins = bare(&self.name).chars().all(|letter| next() == Some(letter));
+        let more = letters.as_str().split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
+        begins && (more.is_empty() || more.eq_ignore_ascii_case(&self.suffix))
+    }
+
+    /// Whether it is another GPU than that of a data sheet, and no model of it: an `H100 PCIe` may be called `H100`.
+    pub(crate) fn contradicts(&self, other: &Sheet) -> bool {
+        !bare(&self.name).starts_with(&bare(&other.name))
+    }
 }
 
 /// Letters and digits alone, in lower case.
@@ -72,11 +82,25 @@ mod tests {
         assert_eq!(named("Titan-RTX"), Some("TitanRTX"));
         assert_eq!(named("AMD Instinct MI300X"), Some("MI300"));
         assert_eq!(named("epyc"), None);
+        assert_eq!(named("NVIDIA H100 PCIe"), Some("H100 PCIe"));
+        assert_eq!(named("NVIDIA A10G"), Some("A10G"));
     }
 
     #[test]
     fn a_gpu_whose_name_begins_or_ends_as_that_of_another_is_not_it() {
-        for other in ["L40", "L400", "A4000", "NVIDIA RTX A4000", "A1000", "P1000", "T400", "H1000", "NVIDIA GB200"] {
+        for other in [
+            "L40",
+            "L400",
+            "A4000",
+            "NVIDIA RTX A4000",
+            "A1000",
+            "P1000",
+            "T400",
+            "H1000",
+            "NVIDIA GB200",
+            "H100x",
+            "A100X",
+        ] {
             assert_eq!(sheet(other), None, "{other}");
         }
     }

@@ -48,14 +48,37 @@ const BACKWARD: f64 = 2.0;
 pub fn work(operation: &str, class: Class, inputs: &[Tensor], outputs: &[Tensor]) -> Option<Work> {
     let is_backward = operation.contains("_backward");
     match class {
+        Class::Product if contradicts(operation, inputs) => None,
         Class::Product => product(inputs, outputs, is_backward),
         Class::Convolution => convolution(operation, inputs, outputs, is_backward),
         Class::Attention => attention(operation, inputs, outputs, is_backward),
         Class::Movement if plain(operation).starts_with("embedding") => embedding(inputs, outputs, is_backward),
+        Class::Elementwise if !is_broadcast(operation, inputs) => None,
         Class::Normalization | Class::Reduction | Class::Elementwise | Class::Movement => {
             streamed(class, inputs, outputs)
         }
     }
+}
+
+/// Products of PyTorch whose second operand is never transposed by the operation itself.
+const PLAIN_PRODUCTS: [&str; 5] = ["mm", "bmm", "addmm", "baddbmm", "matmul"];
+
+/// Whether the size that such a product sums over differs between its operands.
+fn contradicts(operation: &str, inputs: &[Tensor]) -> bool {
+    let is_plain = operation.starts_with("aten::") && PLAIN_PRODUCTS.contains(&plain(operation).as_str());
+    let matrices: Vec<&Tensor> = inputs.iter().filter(|tensor| tensor.shape.len() >= 2).collect();
+    let [.., first, second] = matrices.as_slice() else { return false };
+    is_plain && first.last(0) != second.last(1)
+}
+
+/// Operations of PyTorch on two tensors, each size of which is that of the other, or 1.
+const BROADCAST: [&str; 4] = ["add", "sub", "mul", "div"];
+
+fn is_broadcast(operation: &str, inputs: &[Tensor]) -> bool {
+    let [first, second, ..] = inputs else { return true };
+    let fits = |(one, other): (&u64, &u64)| one == other || *one == 1 || *other == 1;
+    !(operation.starts_with("aten::") && BROADCAST.contains(&plain(operation).as_str()))
+        || first.shape.iter().rev().zip(second.shape.iter().rev()).all(fits)
 }
 
 fn bytes_of(tensors: &[Tensor]) -> f64 {
@@ -175,6 +198,9 @@ mod tests {
         let batched = counted("aten::bmm", Class::Product, &[&[4, 8, 16], &[4, 16, 32]], &[]);
         assert_eq!(batched, (4.0 * 8192.0, 4.0 * bytes));
         assert!(work("aten::mm", Class::Product, &tensors(&[&[8, 16], &[5, 7]]), &[]).is_none());
+        // PyTorch's own operations transpose nothing, but for a linear layer, whose weights are outputs x inputs.
+        assert!(work("aten::mm", Class::Product, &tensors(&[&[8, 16], &[32, 16]]), &[]).is_none());
+        assert_eq!(counted("aten::linear", Class::Product, &[&[8, 16], &[32, 16]], &[]), (8192.0, bytes));
     }
 
     /// The first convolution of ResNet-50: 2 x 7 x 7 x 3 x 64 x 112 x 112 an image, by both frameworks' filters.
@@ -205,6 +231,8 @@ mod tests {
     #[test]
     fn others_move_their_tensors_once() {
         assert_eq!(counted("aten::add", Class::Elementwise, &[&[100], &[100]], &[]), (100.0, 1200.0));
+        assert_eq!(counted("aten::add", Class::Elementwise, &[&[8, 16], &[16]], &[]).0, 128.0);
+        assert!(work("aten::add", Class::Elementwise, &tensors(&[&[8, 16], &[8, 15]]), &[]).is_none());
         assert_eq!(counted("aten::sum", Class::Reduction, &[&[100]], &[]), (100.0, 400.0));
         let named = [
             Tensor { shape: vec![1000, 16], element: Element::Fp32 },

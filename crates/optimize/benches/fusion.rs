@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 /// 400 gradients that become ready every half millisecond, of 1, 2 and 4 MiB in turn.
 fn gradients() -> Vec<Gradient> {
-    let gradient = |place: u32| Gradient { ready_ms: 0.5 * f64::from(place), bytes: (1 << 20) << (place % 3) };
+    let gradient = |place: u32| Gradient { ready_ms: 0.5 * f64::from(place), bytes: (1 << 20) << (place % 3), pass: 0 };
     (0..400).map(gradient).collect()
 }
 

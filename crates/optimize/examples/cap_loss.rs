@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     let request =
         Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain, nccl_tests: None, cost_model: None };
     let start = Start::of(&Analysis::of(Job::read(&traces)?), &request)?;
-    println!("a step as it is: {:.1} ms", start.before() as f64 / 1e6);
+    println!("a step as it is: {:.1} ms", start.before as f64 / 1e6);
     let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 20_000 };
     let folder = tempfile::tempdir().map_err(|cause| Error::io(".", "make a temporary folder", &cause))?;
     let wanted = Wanted {

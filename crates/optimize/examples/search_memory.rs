@@ -1,6 +1,8 @@
-//! What a search of operator fusion takes of memory, against what is said before: `search_memory OPERATIONS SEARCHES`.
+//! What a search of operator fusion takes of memory, against what is said before: `search_memory OPERATIONS SEARCHES`; without searches
+//! what a prediction takes.
 
 use perf4sight_base::error::{Error, Result};
+use perf4sight_optimize::passes::bytes_of_prediction;
 use perf4sight_optimize::search::{Fused, Optimizer, Search, Searches, UnitGraph};
 use perf4sight_replay::graph::{Builder, EdgeKind, Kind, Node, NodeId, Resource, ResourceKind, StepGraph};
 use perf4sight_replay::simulate::simulate;
@@ -20,11 +22,28 @@ fn main() -> Result<()> {
     let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: MOVES };
     let searches = Searches { first, count: count.into(), folder: folder.clone() };
     let before = resident("VmRSS")?;
+    if count == 0 {
+        predict(&step)?;
+        let took = resident("VmHWM")? - before;
+        let said = bytes_of_prediction(&step.graph) / 1_000_000;
+        println!("{size} operations, a prediction: {took} MB, said {said} MB");
+        return Ok(());
+    }
     let groups = search(&step, &searches)?;
     let took = resident("VmHWM")? - before;
     let said = searches.bytes(size.into()) / 1_000_000;
     println!("{size} operations, {count} searches: {took} MB, said {said} MB ({groups} groups)");
     fs::remove_dir_all(&folder).map_err(|cause| Error::io(&folder, "remove", &cause))
+}
+
+/// A step with other edges, as predictions make and replay it.
+fn predict(step: &StepGraph) -> Result<()> {
+    let copy = step.clone();
+    let before = simulate(&copy.graph);
+    let changed = copy.graph.edit().finish()?;
+    let after = simulate(&changed);
+    println!("{} ns, {} ns", before.makespan(&copy.graph), after.makespan(&changed));
+    Ok(())
 }
 
 /// As the pass does: the searched graph, the search, the names, and the graph of another rank.

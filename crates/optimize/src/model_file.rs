@@ -7,6 +7,7 @@ use perf4sight_base::{input_file, overwrite};
 use perf4sight_operations::{self as operations, OperationModel};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::Path;
 
 /// Of plans whose stages are alike, as a table holds them.
@@ -72,11 +73,30 @@ fn text(format: &'static str, fitted: impl Serialize) -> serde_json::Result<Stri
 /// A file that cannot be read, is no model, or one of another version.
 pub fn load(file: &Path) -> Result<Model> {
     let text = input_file::text(file, "read the model")?;
+    let numbers: Value = serde_json::from_str(&text).map_err(|cause| {
+        Error::input(format!("is no whole model: {cause}")).file(file).expected("JSON that cost-model train wrote")
+    })?;
+    check_numbers(&numbers).map_err(|error| error.file(file))?;
     match head(&text) {
         Ok(head) if head.format == operations::FORMAT => {
             operations::load(file).map(|model| Model::Operations(Box::new(model)))
         }
         head => head.and_then(|head| parse(&text, &head)).map_err(|error| error.file(file)),
+    }
+}
+
+/// Beyond this no parameter of a model is, nor any of its rows.
+const LARGEST: f64 = 1e60;
+
+/// Refuses numbers that no fit writes.
+fn check_numbers(value: &Value) -> Result<()> {
+    match value {
+        Value::Number(number) if number.as_f64().is_some_and(|number| number.abs() > LARGEST) => {
+            Err(Error::input(format!("this model holds the number {number}, and is damaged")).help(TRAIN))
+        }
+        Value::Array(items) => items.iter().try_for_each(check_numbers),
+        Value::Object(fields) => fields.values().try_for_each(check_numbers),
+        _ => Ok(()),
     }
 }
 
@@ -90,10 +110,21 @@ fn parse(text: &str, head: &Head) -> Result<Model> {
         return Err(Error::input(problem).expected(format!("version {VERSION}")).help(TRAIN));
     }
     match head.format.as_str() {
-        PLANS => Ok(Model::Plans(Box::new(StepModel::try_from(body::<Fitted>(text)?)?))),
+        PLANS => {
+            let model = StepModel::try_from(body::<Fitted>(text)?)?;
+            let is_whole = model.rows().all(|(_, step)| is_time(step.interval_ms.0) && is_time(step.interval_ms.1));
+            match is_whole {
+                true => Ok(Model::Plans(Box::new(model))),
+                false => Err(Error::input("this model predicts no times for its own rows, and is damaged").help(TRAIN)),
+            }
+        }
         STAGED => Ok(Model::Staged(Box::new(body(text)?))),
         other => Err(Error::input(format!("this is a \"{other}\"")).expected(format!("a {PLANS}")).help(TRAIN)),
     }
+}
+
+fn is_time(milliseconds: f64) -> bool {
+    milliseconds.is_finite() && milliseconds > 0.0
 }
 
 fn body<T: DeserializeOwned>(text: &str) -> Result<T> {

@@ -42,6 +42,9 @@ pub struct MeasuredPlan {
     pub step_ms: f64,
 }
 
+/// Beyond this, times of steps are no numbers.
+const MOST: u64 = 1_000_000_000_000_000;
+
 impl Plan {
     /// Refuses numbers that contradict each other.
     ///
@@ -51,6 +54,9 @@ impl Plan {
         let named = self.numbers();
         if let Some((name, _)) = named.iter().find(|(_, value)| *value == 0) {
             return Err(Error::input(format!("{name} is 0")).expected("a whole number from 1"));
+        }
+        if let Some((name, value)) = named.iter().find(|(_, value)| *value > MOST) {
+            return Err(Error::input(format!("{name} is {value}")).expected("at most a thousand million million"));
         }
         self.check_degrees()?;
         let replica = self.micro_batch.saturating_mul(self.data_parallel);

@@ -90,8 +90,13 @@ pub fn read_measured(file: &Path) -> Result<Vec<MeasuredPlan>> {
 }
 
 fn parse(text: &str) -> Result<Vec<Row>> {
+    // The reader counts the end of a line of Windows to the next one.
+    let text = text.replace("\r\n", "\n");
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
     let header = reader.headers().map_err(malformed)?.clone();
+    if header.len() == 1 && header[0].contains([';', '\t']) {
+        return Err(Error::input("the header is one cell").expected("cells with commas between them").line(1));
+    }
     let places = Places::find(&header)?;
     let mut rows = Vec::new();
     for record in reader.records() {
@@ -280,5 +285,8 @@ mod tests {
             let error = read_steps(columns, steps).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+        // Lines of Windows are counted as editors do.
+        let error = parse(&format!("{HEADER}\r\n5,8,1,1024,16,24,1024,4,1,1\r\n")).unwrap_err();
+        assert!(error.file(Path::new("plans.csv")).to_string().starts_with("plans.csv:2: "));
     }
 }

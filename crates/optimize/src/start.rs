@@ -1,8 +1,8 @@
 //! A recorded job and what its communication costs: what every proposal is compared with.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::stats::median;
-use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_base::stats::{mean, median};
+use perf4sight_base::units::{Milliseconds, Percent, counted};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::StepGraph;
@@ -10,6 +10,7 @@ use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::replayed::Request;
 use perf4sight_replay::simulate::{Schedule, simulate};
 use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -27,6 +28,10 @@ pub struct Start {
     pub communication: Communication,
     /// The replay of the typical step.
     pub schedule: Schedule,
+    /// Nanoseconds of the step as it is: the typical one, or the mean of all if none is typical.
+    pub before: u64,
+    /// Whether any change may leave the step as it is, by what the traces lack.
+    holds_start: bool,
     /// What changes may rest on beyond the traces.
     pub known: Known,
     /// The files of the traces.
@@ -59,6 +64,7 @@ impl Start {
         let mut recorded = Recorded::of(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
         let mut warnings = analysis.warnings();
         warnings.extend(far(&recorded));
+        warnings.extend(without_exchange(analysis));
         if let Some(plain) = request.plain {
             check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
             let distortion = recorded.take_out_distortion(plain);
@@ -70,20 +76,32 @@ impl Start {
                 )
             }));
         }
+        let is_unsure = unsure(analysis, &recorded);
+        warnings.extend(is_unsure.clone());
         let communication = request.communication(&recorded)?;
         let schedule = simulate(&recorded.typical.graph);
         let files = analysis.job.ranks.iter().map(|rank| rank.trace.file.clone()).collect();
-        let known = request.known(analysis.job.gpu())?;
-        let start = Start { recorded, communication, schedule, known, files, warnings };
-        match start.before() {
+        let known = request.known_of(&analysis.job)?;
+        let before = before(&recorded, &schedule);
+        let start = Start {
+            recorded,
+            communication,
+            schedule,
+            before,
+            holds_start: is_unsure.is_some(),
+            known,
+            files,
+            warnings,
+        };
+        match before {
             0 => Err(Error::input("no step of these traces takes any time").expected("traces of training steps")),
             _ => Ok(start),
         }
     }
 
-    /// Nanoseconds of the typical step as it is.
-    pub fn before(&self) -> u64 {
-        self.recorded.typical.time(&self.schedule)
+    /// What the step is that predictions are of, in words.
+    pub fn step(&self) -> &'static str {
+        if self.recorded.varies { "mean step" } else { "step" }
     }
 
     /// The number of the rank whose work ends last.
@@ -97,7 +115,11 @@ impl Start {
     /// # Errors
     /// A change that cannot be made to the step.
     pub fn predict(&self, change: &Rc<dyn Change>) -> Result<Outcome> {
-        predict(&self.recorded, &self.communication, &boxed(change))
+        let mut outcome = predict(&self.recorded, &self.communication, &boxed(change))?;
+        if self.holds_start {
+            outcome.after.hold(outcome.before as f64);
+        }
+        Ok(outcome)
     }
 
     /// The typical step with a change.
@@ -116,6 +138,55 @@ impl Start {
         let step = self.changed(change)?;
         Ok(step.time(&simulate(&step.graph)))
     }
+}
+
+/// Says which steps are replayed where others exchange nothing.
+fn without_exchange(analysis: &Analysis) -> Option<String> {
+    let steps: BTreeSet<usize> = analysis.exchanges.all.iter().filter_map(|exchange| exchange.step).collect();
+    let all = analysis.job.steps.len();
+    let is_some = (1..all).contains(&steps.len());
+    is_some.then(|| {
+        format!(
+            "{} of {all} steps exchange data, as where gradients are accumulated over several: gains are of these, and nothing of the others",
+            steps.len()
+        )
+    })
+}
+
+/// Intervals of fewer steps say nothing of how far steps differ.
+const FEW_STEPS: usize = 3;
+
+/// Why intervals hold the step as it is.
+fn unsure(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
+    let (job, steps) = (&analysis.job, recorded.steps.len());
+    let holds = "intervals therefore hold the step as it is";
+    let missing = (!job.missing().is_empty()).then(|| {
+        format!(
+            "{} of {} ranks have a trace: while these wait for others, no change helps, and {holds}",
+            job.ranks.len(),
+            job.world_size.unwrap_or(0)
+        )
+    });
+    missing.or_else(|| {
+        (steps < FEW_STEPS).then(|| {
+            format!(
+                "{} alone can be compared, which says little of how far steps differ, and {holds}",
+                counted(steps as u64, "step")
+            )
+        })
+    })
+}
+
+/// Nanoseconds of the step that predictions are compared with.
+fn before(recorded: &Recorded, schedule: &Schedule) -> u64 {
+    if !recorded.varies {
+        return recorded.typical.time(schedule);
+    }
+    let time = |index| {
+        let step = recorded.step(index);
+        step.time(&simulate(&step.graph)) as f64
+    };
+    mean(&(0..recorded.steps.len()).map(time).collect::<Vec<_>>()) as u64
 }
 
 /// Refuses a plain step that recording does not explain, as of another unit.
@@ -143,4 +214,33 @@ fn far(recorded: &Recorded) -> Option<String> {
     let off = if off.is_empty() { 0.0 } else { median(&off) };
     (off > FAR)
         .then(|| format!("replays of recorded steps are {} off in the median, and predictions more", Percent(off)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_replay::communication::Algorithm;
+    use perf4sight_replay::ranks::Job;
+    use std::path::Path;
+
+    /// Of steps that differ none is typical: gains are of the mean of all, as the answer says.
+    #[test]
+    fn gains_are_of_the_step_that_is_named() {
+        let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks/straggler");
+        let analysis = Analysis::of(Job::read(&[traces]).unwrap());
+        let request = Request {
+            what_ifs: Vec::new(),
+            algorithm: Algorithm::Ring,
+            plain: None,
+            nccl_tests: None,
+            cost_model: None,
+        };
+        let mut start = Start::of(&analysis, &request).unwrap();
+        let nothing: Rc<dyn Change> = Rc::new(Together(Vec::new()));
+        for (varies, name) in [(false, "step"), (true, "mean step")] {
+            start.recorded.varies = varies;
+            start.before = before(&start.recorded, &start.schedule);
+            assert_eq!((start.predict(&nothing).unwrap().before, start.step()), (start.before, name));
+        }
+    }
 }

@@ -7,8 +7,9 @@ use crate::communication::{Algorithm, Communication, Cost, cost_of_table, fit};
 use crate::graph::recorded::{Correction, Distortion, LeftOut, Recorded};
 use crate::graph::{RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
+use crate::ranks::Job;
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
-use crate::what_if::{Change, Known, Outcome, parse_with, predict};
+use crate::what_if::{Change, InHalf, Known, Outcome, parse_with, predict};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::{median, percentile};
@@ -123,19 +124,27 @@ impl Request {
     /// # Errors
     /// A change of no known form, or that rests on a model that is not there; a table that cannot be read.
     pub fn check(&self) -> Result<()> {
-        let known = self.known(None)?;
+        let known = self.known()?;
         self.what_ifs.iter().try_for_each(|text| changes(text, &known).map(drop))?;
         // Whether a table can be read does not depend on the number of ranks.
         self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
     }
 
-    /// What changes may rest on, with the GPU of the traces.
+    /// What changes may rest on beside the traces.
     ///
     /// # Errors
     /// A file that is no model of operations.
-    pub fn known(&self, gpu: Option<String>) -> Result<Known> {
+    fn known(&self) -> Result<Known> {
         let operations = self.cost_model.as_deref().map(perf4sight_operations::load).transpose()?;
-        Ok(Known { operations: operations.map(Rc::new), gpu })
+        Ok(Known { operations: operations.map(Rc::new), ..Known::default() })
+    }
+
+    /// What changes may rest on, with what the traces say of their job.
+    ///
+    /// # Errors
+    /// A file that is no model of operations.
+    pub fn known_of(&self, job: &Job) -> Result<Known> {
+        Ok(Known { gpus: job.gpus(), in_half: InHalf::of(job), ..self.known()? })
     }
 }
 
@@ -168,13 +177,22 @@ impl Request {
 
 const READ_TABLE: &str = "read what nccl-tests measured";
 
+/// What a change is of, by its first word, and whether it sets that (`gpu = H100`).
+fn subject(change: &str) -> (&str, bool) {
+    let change = change.trim();
+    let end = change.find(|letter: char| letter.is_whitespace() || letter == '=').unwrap_or(change.len());
+    (&change[..end], change[end..].trim_start().starts_with('='))
+}
+
 /// The changes of a scenario.
 fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
-    let names_gpu = |change: &&str| {
-        change.trim_start().strip_prefix("gpu").is_some_and(|value| value.trim_start().starts_with('='))
+    let subjects: Vec<(&str, bool)> = text.split(';').map(subject).collect();
+    let is_set_besides = |(place, (own, is_set)): (usize, &(&str, bool))| {
+        *is_set && subjects.iter().enumerate().any(|(other, (name, _))| other != place && name == own)
     };
-    if text.split(';').filter(names_gpu).count() > 1 {
-        return Err(Error::usage(format!("what-if \"{text}\" names two GPUs")).expected("one \"gpu = ...\""));
+    if let Some(twice) = subjects.iter().enumerate().find(|one| is_set_besides(*one)).map(|(_, (own, _))| own) {
+        return Err(Error::usage(format!("what-if \"{text}\" says twice what {twice} is"))
+            .expected(format!("one \"{twice} = ...\", and nothing else of it")));
     }
     text.split(';').map(|change| parse_with(change.trim(), known)).collect()
 }
@@ -194,7 +212,7 @@ impl Replayed {
         let plain = given.or(analysis.plain.clone().ok().flatten());
         let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
-        let known = request.known(job.gpu())?;
+        let known = request.known_of(job)?;
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
         if before == 0 {
             return Err(nothing_to_replay());
@@ -311,9 +329,16 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_step_is_on_one_gpu() {
-        let refused = changes("gpu = H100; bandwidth x 2; gpu=B200", &Known::default()).map(drop).unwrap_err();
-        assert!(refused.to_string().contains("names two GPUs"), "{refused}");
+    fn what_is_set_is_set_once() {
+        for (text, subject) in [
+            ("gpu = H100; bandwidth x 2; gpu=B200", "gpu"),
+            ("gpu x 2; gpu = H100", "gpu"),
+            ("ranks = 2; ranks = 4", "ranks"),
+        ] {
+            let refused = changes(text, &Known::default()).map(drop).unwrap_err().to_string();
+            assert!(refused.contains(&format!("says twice what {subject} is")), "{refused}");
+        }
+        assert_eq!(changes("bandwidth x 2; bandwidth x 3", &Known::default()).map(|both| both.len()), Ok(2));
     }
 
     #[test]

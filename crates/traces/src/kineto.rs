@@ -5,6 +5,7 @@ use crate::collective::Collective;
 use crate::damage::{Kind, possible};
 use crate::intern::printable;
 use crate::nanoseconds::from_microseconds;
+use crate::precision::is_half;
 use crate::raw::{Anything, Events, Owned, RawEvent, as_written, whole};
 use crate::room;
 use crate::trace::{Event, Header, Phase, StreamWait, Trace, Track, TrackId};
@@ -306,11 +307,15 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
         let stream = whole(event.args.event_on_stream);
         trace.stream_waits.push(StreamWait { track, correlation, recorded, stream });
     }
+    let name = trace.names.intern(event.name.as_deref().unwrap_or_default());
+    if let Some(is_half) = is_half(&event.args) {
+        trace.precisions.entry(name).or_default().count(is_half);
+    }
     trace.events.push(Event {
         start,
         duration,
         correlation,
-        name: trace.names.intern(event.name.as_deref().unwrap_or_default()),
+        name,
         external: u32::try_from(whole(event.args.external.or(event.args.external_of_old))).unwrap_or(0),
         collective,
         track,

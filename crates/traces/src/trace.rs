@@ -5,6 +5,7 @@ use crate::collective::Collective;
 use crate::damage::{DAY, Damage, Kind};
 use crate::intern::{NameId, Names};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A thread of a process, or a stream of a device.
@@ -64,6 +65,15 @@ pub struct StreamWait {
     pub stream: u64,
 }
 
+/// Calls of an operator by the type of their first floating-point input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Precision {
+    /// Of 16 bits or fewer.
+    pub half: u32,
+    /// Of more.
+    pub full: u32,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
     pub rank: Option<u32>,
@@ -95,6 +105,8 @@ pub struct Trace {
     /// Events that wait for the end of another: the index of that one and their own. Profilers record none; they come
     /// from files that describe the graph.
     pub dependencies: Vec<[u32; 2]>,
+    /// The precision of operators, by their names, where their inputs' types were recorded.
+    pub precisions: BTreeMap<NameId, Precision>,
     pub(crate) collectives: Vec<Collective>,
 }
 

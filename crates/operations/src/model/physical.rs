@@ -43,6 +43,12 @@ impl Peaks {
         Peaks { flops: [sheet.single_tflops * TERA, sheet.half_tflops * TERA], bytes: sheet.memory_gbs * GIGA }
     }
 
+    /// Times on another GPU compared with this one, where they follow each of the rates.
+    pub fn ratios(&self, other: &Peaks) -> [f64; 3] {
+        let [single, half] = [0, 1].map(|precision| self.flops[precision] / other.flops[precision]);
+        [single, half, self.bytes / other.bytes]
+    }
+
     /// Of the GPU that a name contains; else medians of all data sheets, as a scale.
     pub fn named(gpu: &str) -> Self {
         let middle = |rate: fn(&Sheet) -> f64| median(&sheets().iter().map(rate).collect::<Vec<_>>());

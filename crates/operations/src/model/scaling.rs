@@ -1,6 +1,7 @@
 //! How times of kernels change from one GPU to another, by class, precision and length: short ones by launches, long ones by
 //! rates. Kernels of a trace without shapes are compared with operations that take as long.
 
+use super::physical::Peaks;
 use super::{KnownGpu, LeftOut, OperationModel};
 use crate::class::Class;
 use crate::element::Element;
@@ -76,6 +77,14 @@ pub struct Scaling {
     points: Vec<(Class, bool, f64, f64)>,
     /// The logarithm that sums of ratios are within, nine times of ten.
     pub off: f64,
+    /// The least and the greatest ratio by data sheets: of FLOPs a second, of bytes a second, of a launch, which stays.
+    pub sheets: [f64; 2],
+}
+
+/// Ratios of times between two GPUs by their data sheets alone.
+fn by_sheets(from: &KnownGpu, to: &KnownGpu) -> [f64; 2] {
+    let ratios = Peaks::named(&from.name).ratios(&Peaks::named(&to.name));
+    ratios.into_iter().fold([1.0; 2], |[least, most], ratio| [f64::min(least, ratio), f64::max(most, ratio)])
 }
 
 impl Scaling {
@@ -91,7 +100,12 @@ impl Scaling {
             let log = |device: &KnownGpu| launch(model, device, class, half);
             Some((class, half, log(from)?, log(to)? - log(from)?))
         });
-        Scaling { points: points.chain(launches).collect(), off }
+        Scaling { points: points.chain(launches).collect(), off, sheets: by_sheets(from, to) }
+    }
+
+    /// Whether operations of a class, and of a precision where it is known, were measured.
+    pub fn knows(&self, class: Class, half: Option<bool>) -> bool {
+        self.points.iter().any(|(own, precision, ..)| *own == class && half.is_none_or(|half| half == *precision))
     }
 
     pub(super) fn to_half(model: &OperationModel, device: &KnownGpu) -> Self {
@@ -106,7 +120,7 @@ impl Scaling {
             Some((class, false, single, half - single))
         });
         let points = points.chain(launches).collect();
-        Scaling { points, off: model.off(device, LeftOut::total) * f64::sqrt(2.0) }
+        Scaling { points, off: model.off(device, LeftOut::total) * f64::sqrt(2.0), sheets: [1.0; 2] }
     }
 
     /// The factor by which a kernel of this class, precision and length gets longer. Without a class, or one that was never

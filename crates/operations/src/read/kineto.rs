@@ -117,7 +117,7 @@ fn file(path: &Path) -> Result<File> {
 fn check_device(devices: &[Device], origin: &Origin, path: &Path) -> Result<()> {
     let recorded = devices.first().and_then(|device| Some((sheet(&device.name)?, &device.name)));
     match (recorded, sheet(&origin.gpu)) {
-        (Some((own, name)), Some(folder)) if own != folder => {
+        (Some((own, name)), Some(folder)) if own.contradicts(folder) => {
             Err(Error::input(format!("was recorded on {name}, and is in a folder of {}", folder.name))
                 .file(path)
                 .expected("folders GPU/NETWORK/ with traces of that GPU"))

@@ -6,6 +6,7 @@ mod execution_trace;
 mod kineto;
 mod published;
 mod table;
+mod units;
 
 pub use table::read as read_table;
 
@@ -23,6 +24,10 @@ pub struct MeasuredOperations {
     pub rows: Vec<Row>,
     /// Why operations gave no row, and how many.
     pub left_out: BTreeMap<String, usize>,
+    /// Folders of networks that gave no row.
+    pub without_rows: Vec<PathBuf>,
+    /// What may be in another unit, in sentences.
+    doubts: Vec<String>,
 }
 
 impl MeasuredOperations {
@@ -35,7 +40,8 @@ impl MeasuredOperations {
     pub fn warnings(&self) -> Vec<String> {
         let sentence =
             |(why, count): (&String, &usize)| format!("{} not used: {why}", counted(*count as u64, "operation"));
-        self.left_out.iter().map(sentence).collect()
+        let empty = self.without_rows.iter().map(|folder| format!("nothing of {} is used", folder.display()));
+        self.left_out.iter().map(sentence).chain(empty).chain(self.doubts.iter().cloned()).collect()
     }
 }
 
@@ -56,8 +62,13 @@ const EXPECTED: &str = "folders GPU/NETWORK/, each with traces of PyTorch's prof
 pub fn read_folder(path: &Path) -> Result<MeasuredOperations> {
     let mut found = MeasuredOperations::default();
     for (folder, origin) in networks(path)? {
+        let before = found.rows.len();
         network(&folder, &origin, &mut found)?;
+        if found.rows.len() == before {
+            found.without_rows.push(folder);
+        }
     }
+    found.doubts = units::check(&found.rows).map_err(|error| error.file(path))?;
     match found.rows.is_empty() {
         false => Ok(found),
         true => {

@@ -1,7 +1,7 @@
 //! Tables of operations: CSV, by the names of its columns.
 
 use super::Origin;
-use crate::class::class_of;
+use crate::class::{Class, class_of};
 use crate::element::Element;
 use crate::row::Row;
 use crate::work::{Tensor, Work, work};
@@ -34,6 +34,8 @@ pub(super) fn read_of(file: &Path, origin: &Origin) -> Result<Vec<Row>> {
 }
 
 fn parse(text: &str, origin: &Origin) -> Result<Vec<Row>> {
+    // The reader counts the end of a line of Windows to the next one.
+    let text = text.replace("\r\n", "\n");
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
     let malformed = |error: csv::Error| {
         let line = error.position().map(|position| position.line() as usize);
@@ -103,7 +105,11 @@ impl Columns {
         let element = self.element(record)?;
         let own = [self.number(record, "flops")?, self.number(record, "bytes")?];
         let work = match own {
-            [Some(flops), Some(bytes)] => Work { flops, bytes },
+            [Some(flops), Some(bytes)] => {
+                let work = Work { flops, bytes };
+                check_work(&operation, class, work, of_shapes(&operation, &shapes, element).ok())?;
+                work
+            }
             _ => of_shapes(&operation, &shapes, element)?,
         };
         let times = TIMES.iter().map(|(name, unit)| Ok(self.number(record, name)?.map(|time| time * unit)));
@@ -136,12 +142,46 @@ impl Columns {
     }
 }
 
+/// Columns may differ from what shapes say by so many times: tensors have types of their own.
+const DIFFERENT: f64 = 16.0;
+/// A product reads and writes fewer bytes than this for each FLOP: one element of eight bytes for each two at the most.
+const MOST_BYTES_OF_FLOP: f64 = 100.0;
+
+/// Element-wise operations do fewer FLOPs than this for each byte, however they are counted.
+const MOST_FLOPS_OF_BYTE: f64 = 100.0;
+
+/// Refuses FLOPs and bytes that contradict each other, or the shapes beside them: another unit.
+fn check_work(operation: &str, class: Class, work: Work, by_shapes: Option<Work>) -> Result<()> {
+    let wrong = |problem: String| Err(Error::input(problem).expected("FLOPs and bytes as counts"));
+    let is_product = matches!(class, Class::Product | Class::Convolution | Class::Attention);
+    let most_flops = match class {
+        // Of all products on so many elements those of square matrices do the most, 2 n³ on 3 n²; backward does two, and tensors may be
+        // left out.
+        Class::Product => 8.0 * (work.bytes / 3.0).powf(1.5),
+        Class::Elementwise => MOST_FLOPS_OF_BYTE * work.bytes,
+        _ => f64::INFINITY,
+    };
+    if (is_product && work.bytes > MOST_BYTES_OF_FLOP * work.flops) || work.flops > most_flops {
+        return wrong(format!("{operation} would do {} FLOPs with {} bytes", work.flops, work.bytes));
+    }
+    let Some(own) = by_shapes else { return Ok(()) };
+    let differs = |(one, other): (f64, f64)| one > 0.0 && other > 0.0 && (one / other).ln().abs() > DIFFERENT.ln();
+    match differs((work.flops, own.flops)) || differs((work.bytes, own.bytes)) {
+        false => Ok(()),
+        true => wrong(format!(
+            "{operation} does {} FLOPs with {} bytes by its columns, and {} with {} by its shapes",
+            work.flops, work.bytes, own.flops, own.bytes
+        )),
+    }
+}
+
 /// The work of an operation by its shapes, `128x1024;1024x512`.
 fn of_shapes(operation: &str, shapes: &str, element: Element) -> Result<Work> {
-    let wrong = || {
-        Error::input(format!("the shapes \"{shapes}\" do not say what {operation} does"))
-            .expected("the shapes of its inputs, such as 128x1024;1024x512, or flops and bytes")
+    let expected = match class_of(operation) {
+        Some(Class::Convolution) => "flops and bytes: the shapes of inputs say neither strides nor the output",
+        _ => "the shapes of its inputs, such as 128x1024;1024x512 of aten::mm, or flops and bytes",
     };
+    let wrong = || Error::input(format!("the shapes \"{shapes}\" do not say what {operation} does")).expected(expected);
     let tensor = |shape: &str| {
         let sizes = shape.split('x').map(|size| size.trim().parse::<u64>());
         sizes.collect::<std::result::Result<Vec<_>, _>>().ok().map(|shape| Tensor { shape, element })
@@ -170,7 +210,14 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_refused_with_its_line() {
         let message = |text: &str| rows(text).unwrap_err().to_string();
-        assert!(message("operation,flops,bytes,time_us\naten::mm,1e12,1,1\n").contains("more than any GPU does"));
+        assert!(message("operation,flops,bytes,time_us\naten::mm,1e12,1e9,1\n").contains("more than any GPU does"));
+        // 1024³ in fp16: 2.1e9 FLOPs, 6.3e6 bytes; in GFLOP, in KiB, and beside shapes of other sizes.
+        for row in ["2.1,6.3e6", "2.1e9,6.1e3"] {
+            let text = format!("operation,flops,bytes,time_us\naten::mm,{row},15\n");
+            assert!(message(&text).contains("would do"), "{row}");
+        }
+        let beside = "operation,shapes,flops,bytes\naten::mm,8x16;16x32,2.1e9,6.3e6\n";
+        assert!(message(beside).contains("by its shapes"));
         assert!(message("operation,flops,bytes,time_us,time_ms\naten::mm,1,1,1,1\n").contains("twice"));
         assert!(message("operation,shapes\naten::mm,8x16;5x7\n").contains("do not say"));
         assert!(message("operation,shapes\naten::unheard,8x16\n").contains("not known"));

@@ -6,7 +6,7 @@ use perf4sight_base::stats::median;
 use perf4sight_base::units::Percent;
 use perf4sight_operations::Scaling;
 use perf4sight_replay::graph::{CallId, Graph, Kind, NodeId, ResourceId};
-use perf4sight_replay::what_if::{Change, Scenario, class_of_kernel};
+use perf4sight_replay::what_if::{ALL_IN_HALF, Change, InHalf, Scenario, class_of_kernel};
 use std::collections::BTreeMap;
 
 /// How much of its time a product takes in half precision, where no model predicts it (as published).
@@ -34,6 +34,18 @@ pub struct HalfPrecision {
     pub scaling: Option<Scaling>,
     /// By which power of its error that model is off: 0, or a bound.
     pub off: f64,
+    /// What computes in half precision already, and stays as it is.
+    pub in_half: InHalf,
+}
+
+/// A kernel, as autocast sees it.
+#[derive(Clone, Copy)]
+struct Cast {
+    id: NodeId,
+    /// Whether it runs in half precision.
+    lower: bool,
+    /// The share of it that ran in single precision and gets faster.
+    changes: f64,
 }
 
 /// Whether a listed name is that of an operation: in full, without its namespace, or the last part of TensorFlow's `FW.net/conv/Conv2D`.
@@ -79,6 +91,30 @@ impl Autocast {
 }
 
 impl HalfPrecision {
+    fn kernels(&self, graph: &Graph) -> Vec<Cast> {
+        let kernels = graph.ids().filter(|id| graph.node(*id).kind == Kind::Kernel);
+        let cast = |id| {
+            let lower = self.lists.of(graph, id)?;
+            Some(Cast { id, lower, changes: if lower { 1.0 - self.in_half.share(graph, id) } else { 0.0 } })
+        };
+        kernels.filter_map(cast).collect()
+    }
+
+    /// Refuses a step of which nothing gets faster.
+    fn check(&self, graph: &Graph, kernels: &[Cast]) -> Result<()> {
+        let lower = || kernels.iter().filter(|kernel| kernel.lower).map(|kernel| kernel.id);
+        if lower().next().is_none() {
+            return Err(Error::input(
+                "no kernel of the traces is of an operation that autocast runs in half precision",
+            )
+            .help("on processors half precision is faster only with AMX or AVX512_BF16, which traces do not show"));
+        }
+        match self.in_half.share_of(graph, lower()) > ALL_IN_HALF {
+            true => Err(Error::input("the operations that autocast runs in half precision are recorded in it already")),
+            false => Ok(()),
+        }
+    }
+
     /// How much of its time a kernel takes.
     fn share(&self, graph: &Graph, id: NodeId) -> f64 {
         self.scaling.as_ref().map_or(HALF, |scaling| {
@@ -92,21 +128,18 @@ impl HalfPrecision {
 impl Change for HalfPrecision {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let graph = &mut scenario.step.graph;
-        let is_kernel = |id: &NodeId| graph.node(*id).kind == Kind::Kernel;
-        let kernels: Vec<(NodeId, bool)> =
-            graph.ids().filter(is_kernel).filter_map(|id| Some((id, self.lists.of(graph, id)?))).collect();
-        if !kernels.iter().any(|(_, lower)| *lower) {
-            return Err(Error::input(
-                "no kernel of the traces is of an operation that autocast runs in half precision",
-            )
-            .help("on processors half precision is faster only with AMX or AVX512_BF16, which traces do not show"));
-        }
+        let kernels = self.kernels(graph);
+        self.check(graph, &kernels)?;
         let cast = cast(graph, &kernels);
-        let mut before: BTreeMap<ResourceId, bool> = BTreeMap::new();
-        for (id, lower) in kernels {
-            let meets_other = before.insert(graph.node(id).resource, lower).unwrap_or(false) != lower;
-            let own = graph.node(id).duration as f64 * if lower { self.share(graph, id) } else { 1.0 };
-            graph.set_duration(id, (own + if meets_other { cast } else { 0.0 }).round() as u64);
+        let mut before: BTreeMap<ResourceId, Cast> = BTreeMap::new();
+        for own in kernels {
+            let (id, time) = (own.id, graph.node(own.id).duration as f64);
+            let last =
+                before.insert(graph.node(id).resource, own).map_or((false, 0.0), |last| (last.lower, last.changes));
+            // Casts between what is in half precision already and others were recorded.
+            let casts = if last.0 == own.lower { 0.0 } else { cast * last.1.max(own.changes) };
+            let faster = time * (1.0 - own.changes * (1.0 - self.share(graph, id)));
+            graph.set_duration(id, (faster + casts).round() as u64);
         }
         Ok(())
     }
@@ -119,8 +152,14 @@ impl Change for HalfPrecision {
             ),
             None => "products take half of their time in half precision".to_owned(),
         };
+        let types = match self.in_half.is_recorded() {
+            true => "",
+            false => {
+                ", and are taken to be in single precision, as the traces do not say their types (record_shapes=True)"
+            }
+        };
         Some(format!(
-            "{products}; a cast between them and others takes three quarters of the median element-wise kernel"
+            "{products}{types}; a cast between them and others takes three quarters of the median element-wise kernel"
         ))
     }
 
@@ -131,8 +170,47 @@ impl Change for HalfPrecision {
 }
 
 /// Nanoseconds of a cast, by the median kernel that is not in half precision.
-fn cast(graph: &Graph, kernels: &[(NodeId, bool)]) -> f64 {
-    let others = kernels.iter().filter(|(_, lower)| !lower);
-    let times: Vec<f64> = others.map(|(id, _)| graph.node(*id).duration as f64).collect();
+fn cast(graph: &Graph, kernels: &[Cast]) -> f64 {
+    let others = kernels.iter().filter(|kernel| !kernel.lower);
+    let times: Vec<f64> = others.map(|kernel| graph.node(kernel.id).duration as f64).collect();
     if times.is_empty() { 0.0 } else { CAST * median(&times) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
+    use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+
+    /// A stream with two kernels of products; the first operator was called in half precision.
+    fn scenario() -> Scenario {
+        let mut builder = Builder::default();
+        let stream = Resource { rank: Some(0), kind: ResourceKind::Stream, name: "7".to_owned() };
+        let resource = builder.resource(stream);
+        for name in ["aten::mm", "aten::bmm"] {
+            let operator = builder.call(name, None);
+            let call = builder.call("gemm", Some(operator));
+            builder.node(Node { duration: 1000, call, resource, kind: Kind::Kernel, priority: 0 });
+        }
+        let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
+        let slow_down = SlowDown { factor: 1.0, operations: 0 };
+        let communication =
+            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        Scenario { step, communication }
+    }
+
+    #[test]
+    fn products_that_are_in_half_precision_already_stay() {
+        let times = |shares: &[(&str, f64)]| {
+            let in_half = InHalf::new(shares.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect());
+            let change = HalfPrecision { lists: Autocast::default(), scaling: None, off: 0.0, in_half };
+            let mut scenario = scenario();
+            change.apply(&mut scenario)?;
+            Ok(scenario.step.graph.nodes().iter().map(|node| node.duration).collect::<Vec<u64>>())
+        };
+        assert_eq!(times(&[("aten::mm", 1.0), ("aten::bmm", 0.0)]), Ok(vec![1000, 500]));
+        assert_eq!(times(&[("aten::mm", 0.0), ("aten::bmm", 0.5)]), Ok(vec![500, 750]));
+        let refused: Result<Vec<u64>> = times(&[("aten::mm", 1.0), ("aten::bmm", 1.0)]);
+        assert!(refused.unwrap_err().to_string().contains("recorded in it already"));
+    }
 }

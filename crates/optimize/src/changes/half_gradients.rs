@@ -4,7 +4,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use perf4sight_replay::buckets::buckets_of;
 use perf4sight_replay::graph::{Kind, NodeId, StepGraph};
-use perf4sight_replay::what_if::{Change, Scenario};
+use perf4sight_replay::what_if::{Change, InHalf, Scenario};
 
 /// A cast from or to four bytes reads and writes six bytes an element, a copy eight.
 const CAST: f64 = 6.0 / 8.0;
@@ -12,11 +12,17 @@ const CAST: f64 = 6.0 / 8.0;
 const LARGE: u64 = 1 << 16;
 
 /// Every bucket is cast to half of its bytes, reduced, and cast back.
-#[derive(Debug, Clone, Copy)]
-pub struct HalfGradients;
+#[derive(Debug, Clone, Default)]
+pub struct HalfGradients {
+    /// What is in half precision already.
+    pub in_half: InHalf,
+}
 
 impl Change for HalfGradients {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        if self.in_half.gradients() {
+            return Err(Error::input("the gradients are recorded in half precision already"));
+        }
         let buckets = buckets_of(&scenario.step)?;
         let per_byte = CAST * copy_per_byte(&scenario.step).unwrap_or(0.0);
         for (index, _) in buckets {

@@ -1,7 +1,7 @@
 //! Buckets as PyTorch's DistributedDataParallel makes them, and which sizes of theirs there are to choose from.
 
 use super::{Fusion, Gradient, Link};
-use perf4sight_replay::buckets::{Limits, assign};
+use perf4sight_replay::buckets::{Limits, assign_passes};
 use std::collections::BTreeMap;
 
 /// Bytes of a MiB, the unit of `bucket_cap_mb`.
@@ -18,10 +18,10 @@ pub struct Choice {
     pub fusion: Fusion,
 }
 
-/// The buckets of PyTorch ([`assign`]) and when the last one is reduced.
+/// The buckets of PyTorch ([`assign_passes`]) and when the last one is reduced.
 pub fn buckets(gradients: &[Gradient], link: Link, limits: Limits) -> Fusion {
-    let sizes: Vec<u64> = gradients.iter().map(|gradient| gradient.bytes).collect();
-    Fusion::of_ends(gradients, link, assign(&sizes, limits).into_iter().map(|bucket| bucket.end).collect())
+    let buckets = assign_passes(gradients.iter().map(|gradient| (gradient.pass, gradient.bytes)), limits);
+    Fusion::of_ends(gradients, link, buckets.into_iter().map(|bucket| bucket.end).collect())
 }
 
 /// All buckets that a `bucket_cap_mb` of whole numbers makes, the earliest reduced first; of limits that make the same

@@ -1,6 +1,6 @@
 //! Buckets as frameworks read them.
 
-use super::{Fusion, Gradient};
+use super::{Fusion, Gradient, Link};
 use perf4sight_replay::buckets::Limits;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -49,4 +49,20 @@ fn bytes(gradients: &[Gradient], places: Range<usize>) -> u64 {
 /// `HOROVOD_FUSION_THRESHOLD` in bytes: no bucket of Horovod may exceed it, so it is the largest one's size.
 pub fn horovod_threshold(gradients: &[Gradient], fusion: &Fusion) -> u64 {
     fusion.buckets().map(|places| bytes(gradients, places)).max().unwrap_or(0)
+}
+
+/// The buckets that Horovod makes with that threshold if all gradients are announced in their order: each takes what does not exceed it
+/// (`FuseResponses` in horovod/common/controller.cc).
+pub fn of_threshold(gradients: &[Gradient], link: Link, threshold: u64) -> Fusion {
+    let mut ends = Vec::new();
+    let mut sum = 0;
+    for (place, gradient) in gradients.iter().enumerate() {
+        let is_new = place > 0 && (sum + gradient.bytes > threshold || gradient.pass != gradients[place - 1].pass);
+        if is_new {
+            ends.push(place);
+        }
+        sum = if is_new { gradient.bytes } else { sum + gradient.bytes };
+    }
+    ends.push(gradients.len());
+    Fusion::of_ends(gradients, link, ends)
 }

@@ -13,7 +13,7 @@ mod optimum;
 mod tests;
 
 pub use buckets::{Choice, best_cap, buckets, choices};
-pub use formats::{group_mapping, horovod_threshold, partitions, pytorch_arguments};
+pub use formats::{group_mapping, horovod_threshold, of_threshold, partitions, pytorch_arguments};
 pub use jointly::{Joint, Segment, jointly};
 pub use of_step::of_step;
 pub use optimum::optimum;
@@ -27,6 +27,8 @@ pub struct Gradient {
     pub ready_ms: f64,
     /// Its size.
     pub bytes: u64,
+    /// The number of its backward pass: a bucket has gradients of one pass alone.
+    pub pass: u32,
 }
 
 /// The time of an all-reduce: `alpha_ms + bytes · ms_per_byte`.

@@ -24,7 +24,7 @@ pub fn of_step(step: &StepGraph, communication: &Communication, schedule: &Sched
     let mut latest: f64 = 0.0;
     let gradients = gradient_sizes(step)?.into_iter().enumerate().map(|(place, bytes)| {
         latest = latest.max(ready(place));
-        Gradient { ready_ms: latest, bytes }
+        Gradient { ready_ms: latest, bytes, pass: step.ranks[0].gradients[place].pass }
     });
     let gradients: Vec<Gradient> = gradients.collect();
     let group = step.transfers[buckets[0].0].group;

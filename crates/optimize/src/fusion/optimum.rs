@@ -19,7 +19,8 @@ pub fn optimum(gradients: &[Gradient], link: Link) -> Fusion {
             let free: f64 = best[start].0;
             free.max(gradient.ready_ms) + link.milliseconds(bytes_before[end] - bytes_before[start])
         };
-        let starts = (0..end).map(|start| (finish(start), start));
+        let starts = (0..end).filter(|start| gradients[*start].pass == gradient.pass);
+        let starts = starts.map(|start| (finish(start), start));
         best.extend(starts.min_by(|(one, _), (other, _)| one.total_cmp(other)));
     }
     Fusion { ends: ends(&best), finished_ms: best[gradients.len()].0 }

@@ -9,7 +9,7 @@ use serde_json::json;
 const MIB: u64 = 1 << 20;
 
 fn gradients(ready_and_bytes: &[(f64, u64)]) -> Vec<Gradient> {
-    ready_and_bytes.iter().map(|&(ready_ms, bytes)| Gradient { ready_ms, bytes }).collect()
+    ready_and_bytes.iter().map(|&(ready_ms, bytes)| Gradient { ready_ms, bytes, pass: 0 }).collect()
 }
 
 fn invented(seed: u64, count: usize) -> (Vec<Gradient>, Link) {
@@ -17,7 +17,7 @@ fn invented(seed: u64, count: usize) -> (Vec<Gradient>, Link) {
     let mut ready_ms = 0.0;
     let gradients = (0..count).map(|_| {
         ready_ms += draws.random_range(0.0..5.0);
-        Gradient { ready_ms, bytes: draws.random_range(1..20 * MIB) }
+        Gradient { ready_ms, bytes: draws.random_range(1..20 * MIB), pass: 0 }
     });
     let gradients = gradients.collect();
     let link = Link { alpha_ms: draws.random_range(0.0..10.0), ms_per_byte: draws.random_range(0.0..1e-6) };
@@ -106,4 +106,25 @@ fn what_cannot_be_fused_is_refused() {
     ] {
         assert!(check(&gradients(&list), link).is_err(), "{list:?}");
     }
+}
+
+/// Two passes of the same gradients: as the optimum of each by itself, one after the other.
+#[test]
+fn the_optimum_of_two_passes_has_no_bucket_of_both() {
+    let (pass, link) = invented(7, 9);
+    let ends = optimum(&pass, link).ends;
+    let later = pass.iter().map(|one| Gradient { ready_ms: one.ready_ms + 1e6, pass: 1, ..*one });
+    let both: Vec<Gradient> = pass.iter().copied().chain(later).collect();
+    let expected: Vec<usize> = ends.iter().copied().chain(ends.iter().map(|end| end + pass.len())).collect();
+    assert_eq!(optimum(&both, link).ends, expected);
+    assert!(choices(&both, link).iter().all(|choice| choice.fusion.ends.contains(&pass.len())));
+}
+
+/// 1 + 8 + 22 + 4 MB with a threshold of 22: Horovod fills the first bucket with both small ones.
+#[test]
+fn horovod_fills_buckets_up_to_its_threshold() {
+    let gradients = gradients(&[(1.0, 1), (2.0, 8), (3.0, 22), (4.0, 4)]);
+    let link = Link { alpha_ms: 1.0, ms_per_byte: 0.0 };
+    assert_eq!(of_threshold(&gradients, link, 22).ends, [2, 3, 4]);
+    assert_eq!(of_threshold(&gradients, link, 100).ends, [4]);
 }

@@ -33,8 +33,10 @@ impl Pass for Amp {
             found.nothing.push(format!("the model of operations does not say what half precision brings: {why}"));
             None
         });
-        let autocast = HalfPrecision { lists: wanted.autocast.clone(), scaling, off: 0.0 };
-        let edits: [(&str, Rc<dyn Change>); 2] = [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients))];
+        let in_half = start.known.in_half.clone();
+        let autocast = HalfPrecision { lists: wanted.autocast.clone(), scaling, off: 0.0, in_half: in_half.clone() };
+        let edits: [(&str, Rc<dyn Change>); 2] =
+            [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients { in_half }))];
         edits
             .into_iter()
             .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Rounded, start), change));

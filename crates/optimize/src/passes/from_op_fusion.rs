@@ -1,14 +1,15 @@
 //! Tensor groups for operations that are already fused: gradients that one group computes are reduced together.
 
-use super::{Found, Learns, Pass, Proposal, Wanted, tensor_fusion};
+use super::{Found, Learns, Pass, Proposal, Wanted, bytes_of_prediction, tensor_fusion};
 use crate::changes::gathers;
 use crate::fusion::{self, Fusion};
-use crate::search::{Class, GoOn, UnitGraph};
+use crate::search::{BYTES_OF_OPERATION, Class, GoOn, UnitGraph};
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
+use perf4sight_base::units::counted;
 use perf4sight_replay::graph::NodeId;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// The pass, under its published name.
@@ -24,7 +25,12 @@ impl Pass for FromOpFusion {
 
     fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
         let Some(file) = &wanted.clusters else { return Ok(()) };
-        read(&graph(start), file).map(drop)
+        read(start, &graph(start), file).map(drop)
+    }
+
+    fn memory(&self, start: &Start, _: &Wanted) -> u64 {
+        let graph = &start.recorded.typical.graph;
+        bytes_of_prediction(graph).max(BYTES_OF_OPERATION * graph.nodes().len() as u64)
     }
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
@@ -37,15 +43,27 @@ impl Pass for FromOpFusion {
         }
         let (gradients, link) = fusion::of_step(step, &start.communication, &start.schedule)?;
         let graph = graph(start);
-        let clusters = read(&graph, file)?;
+        let clusters = read(start, &graph, file)?;
         let computed = computed_by(start, &graph);
         let cluster = |place: usize| computed[place].and_then(|unit| clusters.get(&unit));
-        let is_end = |place: &usize| {
-            *place == gradients.len() || cluster(*place).is_none() || cluster(place - 1) != cluster(*place)
+        let are_one = |place: usize| {
+            gradients[place].pass == gradients[place - 1].pass
+                && cluster(place).is_some_and(|own| cluster(place - 1) == Some(own))
         };
-        let ends = (1..=gradients.len()).filter(is_end).collect();
+        let ends: Vec<usize> =
+            (1..=gradients.len()).filter(|place| *place == gradients.len() || !are_one(*place)).collect();
+        if ends.len() == gradients.len() {
+            found.unanswered.push(
+                "no tensor groups are made: no group computes two gradients that follow one another, which operations of backward do"
+                    .to_owned(),
+            );
+            return Ok(found);
+        }
         let groups = Fusion::of_ends(&gradients, link, ends);
-        let change = "Horovod, BytePS: the gradients of each group of operations together";
+        let change = format!(
+            "Horovod, BytePS: the gradients of each group of operations together, in {}",
+            counted(groups.ends.len() as u64, "bucket")
+        );
         found.others.push(Proposal::of(NAME, change, tensor_fusion::edit(&groups), Learns::Same, start)?);
         tensor_fusion::write(&gradients, &groups, &mut found);
         Ok(found)
@@ -57,7 +75,7 @@ fn graph(start: &Start) -> UnitGraph {
 }
 
 /// The cluster of each unit in a `cluster_mapping.txt`.
-fn read(graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
+fn read(start: &Start, graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
     let text = input_file::text(file, "read groups of operations")?;
     let names = graph.unique_names();
     let units: HashMap<&str, usize> = names.iter().enumerate().map(|(unit, name)| (name.as_str(), unit)).collect();
@@ -84,20 +102,78 @@ fn read(graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
             return Err(Error::input(twice).file(file).line(line.0 + 1).expected("each operation in one line"));
         }
     }
+    if clusters.is_empty() {
+        return Err(Error::input("it names no group")
+            .file(file)
+            .expected("lines of an operation and the number of its group"));
+    }
+    check_neighbours(start, graph, &names, &clusters).map_err(|error| error.file(file))?;
     Ok(clusters)
 }
 
-/// For each gradient the operation that computes it: the last one before it on its thread.
+/// Refuses groups that cannot be computed at once, because another operation is between theirs.
+fn check_neighbours(
+    start: &Start,
+    graph: &UnitGraph,
+    names: &[String],
+    clusters: &HashMap<usize, String>,
+) -> Result<()> {
+    let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    clusters.iter().for_each(|(unit, cluster)| members.entry(cluster).or_default().push(*unit));
+    for (cluster, units) in &mut members {
+        units.sort_unstable();
+        for pair in units.windows(2) {
+            let [first, second] = [pair[0], pair[1]];
+            let refused = |why: String| {
+                Err(Error::input(format!("{} and {} of group {cluster} {why}", names[first], names[second]))
+                    .expected("groups of operations that follow one another"))
+            };
+            if graph.units[first].resource != graph.units[second].resource {
+                return refused("run on different threads or streams".to_owned());
+            }
+            let is_between = |unit: &usize| {
+                graph.units[*unit].resource == graph.units[first].resource
+                    && computes(graph, *unit)
+                    && !accumulates(start, graph, *unit)
+            };
+            if let Some(other) = (first + 1..second).find(is_between) {
+                return refused(format!("are no neighbours: {} runs between them", names[other]));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn computes(graph: &UnitGraph, unit: usize) -> bool {
+    graph.units[unit].operation.is_some_and(|one| one.class != Class::View)
+}
+
+/// Inside this, gradients are added up and copied into buckets.
+const ACCUMULATE: &str = "AccumulateGrad";
+
+fn accumulates(start: &Start, graph: &UnitGraph, unit: usize) -> bool {
+    let step = &start.recorded.typical.graph;
+    let call = graph.units[unit].nodes.first().map(|id| step.node(*id).call);
+    call.is_some_and(|call| step.calls().path(call).any(|name| name.contains(ACCUMULATE)))
+}
+
+/// For each gradient the operation that computes it: the last one before it on its thread, or the kernel that this launched.
 fn computed_by(start: &Start, graph: &UnitGraph) -> Vec<Option<usize>> {
-    let unit_of: HashMap<NodeId, usize> =
-        graph.units.iter().enumerate().flat_map(|(unit, own)| own.nodes.iter().map(move |id| (*id, unit))).collect();
-    let computes = |unit: &usize| graph.units[*unit].operation.is_some_and(|one| one.class != Class::View);
+    let nodes = graph.units.iter().enumerate().flat_map(|(unit, own)| own.nodes.iter().map(move |id| (*id, unit)));
+    let unit_of: HashMap<NodeId, usize> = nodes.collect();
+    let launched =
+        graph.units.iter().enumerate().flat_map(|(unit, own)| own.launches.iter().map(move |by| (*by, unit)));
+    let launched: HashMap<u32, usize> = launched.collect();
+    let computed = |unit: usize| {
+        let own = std::iter::once(unit).chain(launched.get(&(unit as u32)).copied());
+        own.filter(|_| !accumulates(start, graph, unit)).find(|unit| computes(graph, *unit))
+    };
     let rank = start.recorded.typical.ranks.iter().find(|rank| rank.number == start.slowest());
     let gradients = rank.into_iter().flat_map(|rank| &rank.gradients);
     let before = |ready: NodeId| {
         let unit = *unit_of.get(&ready)?;
         let resource = graph.units[unit].resource;
-        (0..unit).rev().filter(|other| graph.units[*other].resource == resource).find(computes)
+        (0..unit).rev().filter(|other| graph.units[*other].resource == resource).find_map(computed)
     };
     gradients.map(|gradient| before(gradient.ready)).collect()
 }

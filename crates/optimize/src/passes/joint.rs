@@ -48,6 +48,11 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     }
     let shortest = single().map(|one| one.outcome.after.time).fold(f64::INFINITY, f64::min);
     let (gradients, link) = when_fused(start, &found.fused)?;
+    if gradients.iter().any(|gradient| gradient.pass != gradients[0].pass) {
+        both.nothing
+            .push("operators and tensors are not fused together where a step has several backward passes".to_owned());
+        return Ok(both);
+    }
     let cap = fusion::best_cap(&gradients, link);
     let pytorch = Choice { fused: found.fused.clone(), buckets: cap.fusion };
     let change = format!("{}, with torch.compile", fusion::pytorch_arguments(cap.limits));
@@ -55,8 +60,9 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
     let tuned = Choice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };
     let choice = shorter(start, [tuned, by_rules(start, &found.fused)?])?;
-    let change =
-        format!("both together: groups of {}; {}", op_fusion::CLUSTERS, free_words(&gradients, &choice.buckets));
+    let time = |buckets: &Fusion| start.time(&edit(&Choice { buckets: buckets.clone(), fused: choice.fused.clone() }));
+    let words = free_words(&gradients, link, &choice.buckets, &time)?;
+    let change = format!("both together: groups of {}; {words}", op_fusion::CLUSTERS);
     let free = Proposal::of(NAME, change, edit(&choice), Learns::Rounded, start)?;
     match free.outcome.after.time < shortest {
         true => write(&gradients, &choice, free, &mut both),

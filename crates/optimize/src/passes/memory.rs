@@ -18,6 +18,8 @@ pub(super) const NAME: &str = "memory";
 const RECOMPUTE: &str = "torch.utils.checkpoint of every block (forward again in backward)";
 /// Passes of accumulation that are proposed.
 const PASSES: [u32; 2] = [2, 4];
+/// Optimizers of PyTorch that keep two moments of each gradient.
+const TWO_STATES: [&str; 5] = ["Adam", "AdamW", "NAdam", "RAdam", "Adamax"];
 /// The most passes that a budget may ask for.
 const MOST_PASSES: u64 = 1024;
 
@@ -74,11 +76,22 @@ fn simulated(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of all gradients that a rank reduces; none where weights are sharded.
+/// Bytes of all gradients that a rank reduces in a backward pass, the most of several; none where weights are sharded.
 fn gradient_bytes(start: &Start) -> Option<Bytes> {
     let step = &start.recorded.typical;
-    let gradients = step.ranks.first().into_iter().flat_map(|rank| &rank.gradients);
-    gathers(step).is_err().then(|| Bytes(gradients.map(|one| one.bytes).sum()))
+    let gradients = step.ranks.first().map(|rank| rank.gradients.as_slice()).unwrap_or_default();
+    let passes = gradients.chunk_by(|one, next| one.pass == next.pass);
+    let most = passes.map(|pass| pass.iter().map(|one| one.bytes).sum()).max().unwrap_or(0);
+    gathers(step).is_err().then_some(Bytes(most))
+}
+
+/// The optimizer, by the range that the profiler makes of its step, and how many tensors of the size of the weights it keeps; none if its
+/// name does not say it.
+fn update(start: &Start) -> Option<(String, u64)> {
+    let mut names = start.recorded.typical.graph.calls().names();
+    let name = names.find_map(|name| Some(name.strip_prefix("Optimizer.step#")?.split('.').next()?.to_owned()))?;
+    let states = TWO_STATES.iter().any(|known| name.eq_ignore_ascii_case(known)).then_some(2)?;
+    Some((name, states))
 }
 
 /// What fits into the budget.
@@ -86,12 +99,15 @@ fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
     let Some(budget) = wanted.memory_budget else { return Ok(()) };
     // Weights take as much as their gradients.
     let weights = gradient_bytes(start).unwrap_or(Bytes(0));
-    let least = Bytes(2 * weights.0);
+    let update = update(start);
+    let lasting = Bytes(weights.0.saturating_mul(1 + update.as_ref().map_or(0, |(_, states)| *states)));
+    let least = Bytes(lasting.0.saturating_add(weights.0));
     if least > budget {
-        return Err(unfit(budget, &format!("weights and gradients alone take {least}")));
+        let states = update.map_or(String::new(), |(name, _)| format!(" and the states of {name}"));
+        return Err(unfit(budget, &format!("weights and gradients{states} alone take {least}")));
     }
     let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
-    match judged(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), weights) {
+    match judged(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), lasting) {
         Ok(most) => found.answers.push(fitting(most, budget)?),
         Err(why) if wanted.network.is_none() => {
             found.unanswered.push(format!("whether a step fits into {budget} is not known: {why}"));
@@ -102,12 +118,12 @@ fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
 }
 
 /// What a step takes, if the events say it; otherwise why not.
-fn judged(most: Option<Memory>, weights: Bytes) -> std::result::Result<Memory, String> {
+fn judged(most: Option<Memory>, least: Bytes) -> std::result::Result<Memory, String> {
     match most {
         None => Err("the traces hold no memory events (record with profile_memory=True)".to_owned()),
         // PyTorch counts the memory of processors from the start of the profiler.
-        Some(most) if most.lasting < weights => Err(format!(
-            "the memory events of these traces leave out what was there before recording began: {} last, and weights alone take {weights}",
+        Some(most) if most.lasting < least => Err(format!(
+            "the memory events of these traces leave out what was there before recording began: {} last, and weights with the optimizer's states alone take {least}",
             most.lasting
         )),
         Some(most) => Ok(most),

@@ -18,6 +18,8 @@ use crate::simulated_memory::SimulatedStep;
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Percent};
+use perf4sight_replay::graph::{EdgeKind, Graph, NodeId};
+use perf4sight_replay::simulate;
 use perf4sight_replay::what_if::{Change, Outcome};
 use serde_json::Value;
 use std::fmt::Debug;
@@ -37,9 +39,9 @@ pub trait Pass: Debug + Sync {
         Ok(())
     }
 
-    /// Bytes that it takes at most beyond the graph of the job, to be said before they are taken; nothing worth saying by default.
-    fn memory(&self, _: &Start, _: &Wanted) -> u64 {
-        0
+    /// Bytes that it takes at most beyond the graph of the job, to be said before they are taken: those of a predicted change by default.
+    fn memory(&self, start: &Start, _: &Wanted) -> u64 {
+        bytes_of_prediction(&start.recorded.typical.graph)
     }
 
     /// Finds what to change.
@@ -48,6 +50,18 @@ pub trait Pass: Debug + Sync {
     /// A job that the pass has nothing to say about is no error but a sentence in [`Found::nothing`]; traces that
     /// contradict themselves are.
     fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found>;
+}
+
+/// Graphs that a prediction holds at a time beyond the recorded one: a copy, the changed one, and what it is made from.
+const GRAPHS: u64 = 3;
+
+/// Bytes that predicting a change of a step takes at most; compared with what was measured by
+/// `cargo run --release -p perf4sight-optimize --example search_memory`.
+pub fn bytes_of_prediction(graph: &Graph) -> u64 {
+    let (nodes, edges) = (graph.nodes().len() as u64, graph.edge_count() as u64);
+    // A list of edges that grows has room for twice as many.
+    let made_from = 2 * edges * size_of::<(NodeId, NodeId, EdgeKind)>() as u64;
+    GRAPHS * graph.bytes() + made_from + 2 * simulate::bytes_of(nodes, 0)
 }
 
 /// All passes, in the order in which they run: one that may find a budget that nobody can meet before the one that searches.
@@ -120,18 +134,24 @@ pub struct FusedOperations {
     pub merges: Vec<[Value; 3]>,
     /// The same on each rank that is searched once for all.
     pub on_ranks: Vec<Group>,
+    /// Whether they take what was published for simulations.
+    pub simulate: bool,
 }
 
 impl Found {
     /// Adds what another pass found.
     pub fn add(&mut self, other: Found) {
         self.proposals.extend(other.proposals);
+        // A later pass was asked for by its input, or joins both, and its files count; what others say of theirs goes with them.
+        let is_replaced = |name: &str| other.files.iter().any(|(newer, _)| *newer == name);
+        if is_replaced(tensor_fusion::MAPPING) {
+            self.others.clear();
+        }
+        self.files.retain(|(name, _)| !is_replaced(name));
         self.others.extend(other.others);
         self.nothing.extend(other.nothing);
         self.answers.extend(other.answers);
         self.unanswered.extend(other.unanswered);
-        // A later pass was asked for by its input, and its files count.
-        self.files.retain(|(name, _)| !other.files.iter().any(|(newer, _)| newer == name));
         self.files.extend(other.files);
         self.strategy.extend(other.strategy);
         self.trajectory.extend(other.trajectory);

@@ -1,7 +1,7 @@
 //! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
 
 use super::merges::merges;
-use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted};
+use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted, bytes_of_prediction};
 use crate::changes::{FusedGroups, Group};
 use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
 use crate::start::Start;
@@ -44,7 +44,7 @@ impl Pass for OpFusion {
         let of_rank = |rank: u32| {
             graph.ids().filter(|id| graph.resource_of(*id).rank.is_none_or(|own| own == rank)).count() as u64
         };
-        wanted.searches.bytes(of_rank(start.slowest()))
+        wanted.searches.bytes(of_rank(start.slowest())).max(bytes_of_prediction(graph))
     }
 
     fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found> {
@@ -75,7 +75,7 @@ impl Pass for OpFusion {
                 is_alike(&graph, &other).then(|| on_rank(&graph, &other, walk.best()))
             });
             let ranks: Vec<Vec<Group>> = ranks.collect();
-            let fused = fused(&graph, &groups, &ranks);
+            let fused = fused(&graph, &groups, &ranks, wanted.simulate);
             let edit = Rc::new(edit(&fused));
             keep(fused, Proposal::of(NAME, words(&graph, &groups), edit, Learns::Rounded, start)?, &mut found);
         }
@@ -126,19 +126,21 @@ fn set_launches(graph: &mut UnitGraph, start: &Start) -> Result<()> {
 }
 
 /// Groups with their names and what they are on each rank.
-fn fused(graph: &UnitGraph, groups: &[Vec<u32>], ranks: &[Vec<Group>]) -> Vec<FusedOperations> {
+fn fused(graph: &UnitGraph, groups: &[Vec<u32>], ranks: &[Vec<Group>], simulate: bool) -> Vec<FusedOperations> {
     let names = graph.unique_names();
     let one = |(place, group): (usize, &Vec<u32>)| FusedOperations {
         names: group.iter().map(|unit| names[*unit as usize].clone()).collect(),
         merges: merges("+", &group.iter().map(|unit| graph.units[*unit as usize].name.as_str()).collect::<Vec<_>>()),
         on_ranks: ranks.iter().map(|rank| rank[place].clone()).collect(),
+        simulate,
     };
     groups.iter().enumerate().map(one).collect()
 }
 
 /// The change of the step on all ranks.
 pub(super) fn edit(fused: &[FusedOperations]) -> FusedGroups {
-    FusedGroups(fused.iter().flat_map(|one| one.on_ranks.iter().cloned()).collect())
+    let groups = fused.iter().flat_map(|one| one.on_ranks.iter().cloned()).collect();
+    FusedGroups { groups, simulate: fused.iter().any(|one| one.simulate) }
 }
 
 /// Keeps what the search found if the replay of all ranks finds it no longer than the step as it is.

@@ -7,7 +7,7 @@ use crate::fusion::{self, Choice, Fusion, Gradient, Link};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_replay::buckets::{Limits, buckets_of};
 use perf4sight_replay::what_if::{Change, parse};
 use std::rc::Rc;
@@ -22,6 +22,8 @@ const UNUSUAL: f64 = 0.01;
 pub(super) struct TensorFusion;
 
 const NAME: &str = "tensor_fusion";
+/// The published file of buckets.
+pub(super) const MAPPING: &str = "spec/tensor_fusion_grp_mapping.json";
 
 impl Pass for TensorFusion {
     fn name(&self) -> &'static str {
@@ -53,7 +55,8 @@ fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found)
     let change = fusion::pytorch_arguments(choice.limits);
     found.proposals.push(Proposal::of(NAME, change, edit(&choice.fusion), Learns::Same, start)?);
     let free = best_free(start, gradients, link, choice)?;
-    let proposal = Proposal::of(NAME, free_words(gradients, &free), edit(&free), Learns::Same, start)?;
+    let words = free_words(gradients, link, &free, &|buckets| start.time(&edit(buckets)))?;
+    let proposal = Proposal::of(NAME, words, edit(&free), Learns::Same, start)?;
     if proposal.gain()[0] < 0.0 {
         found.nothing.push("Horovod, BytePS: no other buckets than those that were recorded are shorter".to_owned());
         return Ok(());
@@ -65,7 +68,7 @@ fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found)
 
 /// Writes buckets as other programs read them.
 pub(super) fn write(gradients: &[Gradient], buckets: &Fusion, found: &mut Found) {
-    found.files.push(("spec/tensor_fusion_grp_mapping.json", format!("{}\n", fusion::group_mapping(buckets))));
+    found.files.push((MAPPING, format!("{}\n", fusion::group_mapping(buckets))));
     found.files.push(("spec/tensor_partition_spec.txt", fusion::partitions(gradients, buckets)));
     found.strategy.extend(buckets.buckets().flat_map(|places| {
         let names: Vec<String> = places.map(|place| place.to_string()).collect();
@@ -100,12 +103,22 @@ fn best_free(start: &Start, gradients: &[Gradient], link: Link, choice: Choice) 
     Ok(best.map_or_else(|| fusion::optimum(gradients, link), |(_, best)| best))
 }
 
-pub(super) fn free_words(gradients: &[Gradient], free: &Fusion) -> String {
-    format!(
-        "Horovod, BytePS: {} of spec/tensor_fusion_grp_mapping.json (HOROVOD_FUSION_THRESHOLD={})",
-        counted(free.ends.len() as u64, "bucket"),
-        fusion::horovod_threshold(gradients, free)
-    )
+/// Buckets for other programs, in words; the setting of Horovod makes them only if it fills each up to it, and `time` says what its own take.
+pub(super) fn free_words(
+    gradients: &[Gradient],
+    link: Link,
+    free: &Fusion,
+    time: &dyn Fn(&Fusion) -> Result<u64>,
+) -> Result<String> {
+    let threshold = fusion::horovod_threshold(gradients, free);
+    let own = fusion::of_threshold(gradients, link, threshold);
+    let mut words = format!("HOROVOD_FUSION_THRESHOLD={threshold}");
+    if own.ends != free.ends {
+        let step = Milliseconds(time(&own)? as f64 / 1e6);
+        words = format!("{words} alone makes {}: {step}", counted(own.ends.len() as u64, "bucket"));
+    }
+    let buckets = counted(free.ends.len() as u64, "bucket");
+    Ok(format!("Horovod, BytePS: {buckets} of {MAPPING} ({words})"))
 }
 
 /// FSDP: shards that are gathered earlier, or once.

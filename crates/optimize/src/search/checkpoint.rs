@@ -73,15 +73,17 @@ impl Checkpoint {
     }
 }
 
+/// What to do about a file that is none of ours.
+const ELSEWHERE: &str = "move it, or choose another folder (out)";
+
 fn read(file: &Path) -> Result<Option<(Head, String)>> {
-    let Some(text) = input_file::text_if_there(file, "read the search")? else { return Ok(None) };
+    let text = input_file::text_if_there(file, "read the search").map_err(|error| error.help(ELSEWHERE))?;
+    let Some(text) = text else { return Ok(None) };
     let parts = text.split_once('\n').and_then(|(head, body)| {
         Some((serde_json::from_str(head).ok()?, body.strip_suffix('\n').unwrap_or(body).to_owned()))
     });
     parts.map(Some).ok_or_else(|| {
-        Error::usage("a file is in the place of a search, and was not written by perf4sight")
-            .file(file)
-            .help("move it, or choose another folder (out)")
+        Error::usage("a file is in the place of a search, and was not written by perf4sight").file(file).help(ELSEWHERE)
     })
 }
 

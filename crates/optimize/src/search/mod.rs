@@ -20,6 +20,7 @@ pub use fused::{Fused, Move};
 pub use operations::{Class, Operation, operation};
 pub(crate) use searches::identity;
 pub use searches::{GoOn, Searches};
+pub(crate) use units::BYTES_OF_OPERATION;
 pub use units::{Unit, UnitGraph};
 pub use walk::{Optimizer, Search, Visit, Walk};
 

@@ -37,7 +37,7 @@ const BLOCK: u64 = 32;
 /// Blocks of a unit: its nodes, its name, its unique name, its launches, what it waits for, what waits for it, what reads it.
 const BLOCKS: u64 = 7;
 /// Bytes of a unit in the graph, and of its unique name and its place on its thread that are needed in the end.
-pub(super) const BYTES_OF_OPERATION: u64 = (size_of::<Unit>() + 3 * size_of::<Vec<u32>>() + size_of::<String>()) as u64
+pub const BYTES_OF_OPERATION: u64 = (size_of::<Unit>() + 3 * size_of::<Vec<u32>>() + size_of::<String>()) as u64
     + (size_of::<(usize, usize)>() + size_of::<usize>()) as u64
     + BLOCKS * BLOCK;
 

@@ -202,7 +202,7 @@ fn check_unit<Q: Quantity<N>, const N: usize>(plans: &[Measured<Q>], what: &str,
         None => Ok(()),
         Some(far) => {
             Err(Error::input(format!("{}: {what} {:.3e}, {:.1e} times what is usual", far.name, far.value, times(far)))
-                .expected(unit))
+                .expected(format!("{unit}; and, in the files that this is compared with, seconds (layers), and the network's own sizes (shape)")))
         }
     }
 }

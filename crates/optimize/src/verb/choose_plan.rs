@@ -86,6 +86,9 @@ fn answer(best: &Candidate, candidates: &[Candidate]) -> String {
 
 /// How many others that fit as surely may be as fast.
 fn rivals(best: &Candidate, candidates: &[Candidate]) -> String {
+    if candidates.len() == 1 {
+        return "It is the only plan.".to_owned();
+    }
     if !best.unmeasured.is_empty() {
         return format!("Nothing like it was measured ({}), so that others may be as fast.", best.unmeasured);
     }

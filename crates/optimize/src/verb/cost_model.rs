@@ -254,6 +254,9 @@ impl Train {
     }
 }
 
+/// No transformer is trained in parallel on samples of fewer tokens.
+const FEW_TOKENS: u64 = 32;
+
 impl Verb for Train {
     /// Fits the plans, writes the model, and reports how far it is off for plans that were left out.
     ///
@@ -271,7 +274,14 @@ impl Verb for Train {
         if model.assumes_all_reduce() {
             context.warn("no times of all-reduces are given: a ring over NVLink is assumed (allreduce)");
         }
+        if let Some((row, _)) = model.rows().find(|(row, _)| row.plan.sequence < FEW_TOKENS) {
+            context.warn(format_args!(
+                "a plan has sequence = {}: it is tokens of a sample, not thousands of them",
+                row.plan.sequence
+            ));
+        }
         let trained = trained(&model);
+        trained.predictions.contradictions().into_iter().for_each(|warning| context.warn(warning));
         let files = files.write(&Model::Plans(Box::new(model.clone())), &trained, context)?;
         let tables = [left_out(&model), parameters(&model)];
         Ok(Summary {
@@ -480,8 +490,8 @@ fn compared(rows: &[Row], steps: &[PredictedStep]) -> String {
     let held =
         measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth)).count();
     format!(
-        "{} were measured: predictions are {} % off on average, and {held} are within their interval.",
-        counted(measured.len() as u64, "plan"),
+        "Predictions of {} are {} % off on average; measurements within their intervals: {held}.",
+        counted(measured.len() as u64, "measured plan"),
         significant(off)
     )
 }

@@ -84,6 +84,11 @@ impl Verb for TrainOperations {
         let rows = self.rows.as_ref().map(|rows| (rows, rows_to_csv(&found.rows)));
         if let Some((file, rows)) = &rows {
             overwrite::check_inputs(file, inputs())?;
+            if [self.out.clone(), page_of(&self.out)].contains(file) {
+                return Err(Error::usage("the rows would replace the model or its page")
+                    .file(file)
+                    .expected("another file (rows)"));
+            }
             overwrite::check_measured(file, rows, self.overwrite)?;
         }
         let progress = context.console.progress(OperationModel::parts(&found.rows), "fitting");
@@ -235,11 +240,14 @@ fn classes(model: &OperationModel) -> Table {
 }
 
 fn parameters(model: &OperationModel) -> Table {
-    Rows::new("What operations reach of the data sheets, without what trees add", model.parameters())
+    Rows::new(
+        "What operations reach of the data sheets, without what trees add; of GB/s more than 100 % where caches hold what is read",
+        model.parameters(),
+    )
         .text("class", "class", |(class, ..)| *class)
         .text("precision", "precision", |(_, half, ..)| if *half { "half" } else { "single" })
         .text("gpu", "GPU", |(_, _, gpu, ..)| *gpu)
-        .number("rows", "operations", |(_, _, _, rows, _)| *rows)
+        .number("rows", "operations on all GPUs", |(_, _, _, rows, _)| *rows)
         .number("flops_percent", "of FLOP/s", |(.., [flops, _, _])| Percent(100.0 * flops))
         .number("bytes_percent", "of GB/s", |(.., [_, bytes, _])| Percent(100.0 * bytes))
         .number("launch_us", "launch (us)", |(.., [_, _, launch])| *launch)
@@ -326,8 +334,8 @@ fn compared(pairs: &[(&Row, &Estimate)]) -> String {
         measured().map(|(row, one)| 100.0 * (one.time_us / row.time_us - 1.0).abs()).sum::<f64>() / count as f64;
     let held = measured().filter(|(row, one)| (one.interval_us.0..=one.interval_us.1).contains(&row.time_us)).count();
     format!(
-        "{} were measured: predictions are {} off on average, and {held} are within their interval.",
-        counted(count as u64, "operation"),
+        "Predictions of {} are {} off on average; measurements within their intervals: {held}.",
+        counted(count as u64, "measured operation"),
         Percent(off)
     )
 }

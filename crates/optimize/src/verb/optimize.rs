@@ -140,6 +140,11 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
         return Err(Error::usage("neither traces nor plans are given")
             .expected("a folder of traces, such as optimize traces/, or --plans FILE --model MODEL.json"));
     }
+    if values.writes("model") {
+        return Err(values
+            .error("model", "it predicts the steps of plans, and there are none")
+            .expected("--plans FILE"));
+    }
     let request = Request {
         what_ifs: Vec::new(),
         algorithm: values.named("algorithm", |word| match word {

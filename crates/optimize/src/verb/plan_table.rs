@@ -64,8 +64,11 @@ pub(super) fn warn_of_unmeasured(steps: &[PredictedStep], context: &mut Context)
         let more = values.len().saturating_sub(NAMED);
         let named = values.iter().take(NAMED).map(u64::to_string);
         let named = named.chain((more > 0).then(|| format!("{more} others"))).collect::<Vec<_>>().join(", ");
-        let links =
-            if name == GPUS { ", and hold nothing of links between servers that were never measured" } else { "" };
+        let links = if name == GPUS && values.last().is_some_and(|gpus| *gpus > 1) {
+            ", and hold nothing of links between servers that were never measured"
+        } else {
+            ""
+        };
         context.warn(format_args!(
             "no measured plan has {name} = {named}, which {count} of {} plans have: their intervals are wider{links}",
             steps.len()

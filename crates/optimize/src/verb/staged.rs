@@ -45,7 +45,9 @@ pub(super) fn shape(text: &str) -> Result<Shape> {
             .ok()
             .filter(|value| *value > 0)
             .ok_or_else(|| wrong(format!("\"{value}\" is no number from 1")))?;
-        numbers.insert(name.trim(), value);
+        if numbers.insert(name.trim(), value).is_some() {
+            return Err(wrong(format!("{} is there twice", name.trim())));
+        }
     }
     let mut take = |name: &str| numbers.remove(name).ok_or_else(|| wrong(format!("{name} is missing")));
     let shape = Shape {
@@ -77,6 +79,7 @@ pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
         context.warn("too few plans have a measured max_mem: memory is not predicted");
     }
     let trained = trained(&model);
+    trained.predictions.contradictions().into_iter().for_each(|warning| context.warn(warning));
     let files = files.write(&Model::Staged(Box::new(model)), &trained, context)?;
     Ok(Summary {
         findings: train.findings(time),

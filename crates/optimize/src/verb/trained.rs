@@ -4,8 +4,9 @@ use crate::model_file::{self, Model};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
 use perf4sight_base::{overwrite, stats};
-use perf4sight_report::{Axis, Bars, Block, Chart, Page, Plot, Point, Scatter, Series, Table, sentence};
+use perf4sight_report::{Axis, Bars, Block, Chart, Page, Plot, Point, Scatter, Series, Table, sentence, significant};
 use perf4sight_verb::{Context, Summary};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The band around equal values in the chart of predictions, as a share.
@@ -57,6 +58,36 @@ pub(super) struct Prediction {
     pub name: String,
     pub measured: f64,
     pub predicted: f64,
+}
+
+/// From this error on, in percent, a model that plans like these were fitted to says little, and some may contradict others.
+const POOR: f64 = 20.0;
+/// What takes so many times as long as the others say, or as little, contradicts them.
+const APART: f64 = 3.0;
+/// So many are named on either side.
+const NAMED: usize = 2;
+
+impl Predictions {
+    /// What to look for where measurements contradict each other.
+    pub fn contradictions(&self) -> Option<String> {
+        let all = self.series.iter().flat_map(|(_, points)| points);
+        let mut ratios: Vec<(f64, &str)> = all.map(|one| (one.measured / one.predicted, one.name.as_str())).collect();
+        ratios.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let off = stats::mean(&ratios.iter().map(|(ratio, _)| 100.0 * (1.0 / ratio - 1.0).abs()).collect::<Vec<_>>());
+        let is_far = |ratio: f64| !(1.0 / APART..=APART).contains(&ratio);
+        let far = ratios.iter().any(|(ratio, _)| is_far(*ratio));
+        if ratios.is_empty() || !(far || off > POOR) {
+            return None;
+        }
+        let ends = ratios.iter().take(NAMED).chain(ratios.iter().rev().take(NAMED));
+        let named = ends.filter(|(ratio, _)| is_far(*ratio) || !far);
+        let named: BTreeSet<String> =
+            named.map(|(ratio, name)| format!("{name} ({} times)", significant(*ratio))).collect();
+        Some(format!(
+            "some rows contradict others: compared with what the others say these take {}. A table does not say whether it holds times of several kinds of GPU or programs, or numbers in other units; fit each by itself",
+            named.into_iter().collect::<Vec<_>>().join("; ")
+        ))
+    }
 }
 
 impl TrainedFiles {
@@ -159,4 +190,28 @@ fn scatter(predictions: &Predictions) -> Chart {
     let caption =
         format!("Each was predicted without its measurement. On the line both are equal; the band is ±10 %.{thinned}");
     Chart::new("Measured against predicted", caption, Plot::Scatter(plot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn predictions(ratios: &[f64]) -> Predictions {
+        let one = |(place, ratio): (usize, &f64)| Prediction {
+            name: format!("plan {place}"),
+            measured: 100.0 * ratio,
+            predicted: 100.0,
+        };
+        Predictions { what: "step (ms)", series: vec![(String::new(), ratios.iter().enumerate().map(one).collect())] }
+    }
+
+    /// Plans that are 5 % off contradict nothing; one in another unit is named alone, and of two kinds of GPU both ends.
+    #[test]
+    fn rows_that_contradict_others_are_named() {
+        assert_eq!(predictions(&[1.05, 0.95, 1.0]).contradictions(), None);
+        let unit = predictions(&[1.05, 0.95, 10.0]).contradictions().unwrap();
+        assert!(unit.contains("plan 2 (10") && !unit.contains("plan 1"), "{unit}");
+        let mixed = predictions(&[1.5, 0.66, 1.5, 0.66]).contradictions().unwrap();
+        assert!(mixed.contains("plan 0 (1.5") && mixed.contains("plan 1 (0.66"), "{mixed}");
+    }
 }

@@ -4,4 +4,4 @@ mod rebucket;
 mod rule;
 
 pub use rebucket::{buckets_of, gradient_sizes, with_buckets, with_limits};
-pub use rule::{Limits, assign};
+pub use rule::{Limits, assign, assign_passes};

@@ -1,11 +1,13 @@
 //! A step with other buckets: edits its graph.
 
-use super::{Limits, assign};
+use super::{Limits, assign_passes};
 use crate::collectives::Operation;
 use crate::communication::Communication;
-use crate::graph::{Builder, EdgeKind, Graph, Kind, Node, NodeId, RankNodes, StepGraph, Transfer, TransferPart};
+use crate::graph::{
+    Builder, EdgeKind, Gradient, Graph, Kind, Node, NodeId, RankNodes, StepGraph, Transfer, TransferPart,
+};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::Bytes;
+use perf4sight_base::units::{Bytes, counted};
 use std::ops::Range;
 
 /// The transfers of a step that reduce its buckets: the index of each in [`StepGraph::transfers`], and its gradients in
@@ -15,10 +17,11 @@ use std::ops::Range;
 /// Steps without gradients, ranks with different gradients, all-reduces that are no sums of consecutive gradients.
 pub fn buckets_of(step: &StepGraph) -> Result<Vec<(usize, Range<usize>)>> {
     let sizes = gradient_sizes(step)?;
+    let gradients = &step.ranks[0].gradients;
     let (mut buckets, mut next) = (Vec::new(), 0);
     for (index, transfer) in step.transfers.iter().enumerate() {
         let bytes = transfer.bytes.filter(|_| transfer.operation == Operation::AllReduce);
-        if let Some(end) = bytes.and_then(|bytes| end_of_sum(&sizes, next, bytes)) {
+        if let Some(end) = bytes.and_then(|bytes| end_of_sum(gradients, next, bytes)) {
             buckets.push((index, next..end));
             next = end;
         }
@@ -26,35 +29,33 @@ pub fn buckets_of(step: &StepGraph) -> Result<Vec<(usize, Range<usize>)>> {
     match next == sizes.len() {
         true => Ok(buckets),
         false => Err(Error::input(format!(
-            "the all-reduces of the step are not those of the buckets of its gradients, which have {}; they reduce {}{}",
+            "the all-reduces of the step are not those of the buckets of its gradients, which have {}: {}",
             Bytes(sizes.iter().sum()),
-            Bytes(reduced(step)),
-            accumulated(sizes.iter().sum(), reduced(step))
+            reduced(step)
         ))
-        .expected("DistributedDataParallel without gradient compression or accumulation, with gradients of one type, whose ranks were all recorded with record_shapes=True")),
+        .expected("DistributedDataParallel without gradient compression, with gradients of one type, whose ranks were all recorded with record_shapes=True")),
     }
 }
 
-/// Says what it looks like if the gradients are several times what is reduced.
-fn accumulated(gradients: u64, reduced: u64) -> String {
-    match gradients.checked_div(reduced) {
-        Some(times @ 2..) if times * reduced == gradients => {
-            format!(", as where gradients of {times} batches are accumulated (no_sync)")
-        }
-        _ => String::new(),
-    }
-}
-
-/// Bytes of all all-reduces of a step.
-fn reduced(step: &StepGraph) -> u64 {
+/// What a step reduces, in words.
+fn reduced(step: &StepGraph) -> String {
     let reduces = step.transfers.iter().filter(|transfer| transfer.operation == Operation::AllReduce);
-    reduces.filter_map(|transfer| transfer.bytes).fold(0, u64::saturating_add)
+    let bytes: Vec<u64> = reduces.filter_map(|transfer| transfer.bytes).collect();
+    match bytes.len() {
+        0 => "there are none".to_owned(),
+        count => {
+            let all = Bytes(bytes.into_iter().fold(0, u64::saturating_add));
+            format!("{} reduce {all} in other parts than consecutive gradients", counted(count as u64, "all-reduce"))
+        }
+    }
 }
 
-/// The end of the consecutive gradients from `start` whose sizes add up to `bytes`.
-fn end_of_sum(sizes: &[u64], start: usize, bytes: u64) -> Option<usize> {
-    let sums = sizes[start..].iter().scan(0, |sum, size| {
-        *sum += size;
+/// The end of the consecutive gradients of one pass from `start` whose sizes add up to `bytes`.
+fn end_of_sum(gradients: &[Gradient], start: usize, bytes: u64) -> Option<usize> {
+    let pass = gradients.get(start)?.pass;
+    let own = gradients[start..].iter().take_while(|gradient| gradient.pass == pass);
+    let sums = own.scan(0, |sum: &mut u64, gradient| {
+        *sum = sum.saturating_add(gradient.bytes);
         Some(*sum)
     });
     sums.take_while(|sum| *sum <= bytes).position(|sum| sum == bytes).map(|place| start + place + 1)
@@ -87,7 +88,12 @@ pub fn gradient_sizes(step: &StepGraph) -> Result<Vec<u64>> {
 /// # Errors
 /// As for [`buckets_of`]; a group whose cost is not known.
 pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limits) -> Result<StepGraph> {
-    with_buckets(step, communication, &assign(&gradient_sizes(step)?, limits))
+    gradient_sizes(step)?;
+    with_buckets(
+        step,
+        communication,
+        &assign_passes(step.ranks[0].gradients.iter().map(|one| (one.pass, one.bytes)), limits),
+    )
 }
 
 /// The step with other buckets: the gradients of each, which follow one another in the order in which they are ready. With
@@ -175,6 +181,14 @@ impl<'a> Change<'a> {
         Transfer { node, operation: Operation::AllReduce, group: model.group, bytes: Some(bytes), parts }
     }
 
+    /// The last old part of a rank in the pass of a gradient.
+    fn last_of_pass(&self, rank: usize, gradient: usize) -> Option<&'a TransferPart> {
+        let gradients = &self.step.ranks[rank].gradients;
+        let is_own = |bucket: &Range<usize>| gradients[bucket.start].pass == gradients[gradient].pass;
+        let own = self.old.iter().filter(|(_, bucket)| is_own(bucket)).map(|(index, _)| &self.step.transfers[*index]);
+        own.flat_map(|transfer| transfer.parts.iter().filter(|part| part.rank == rank)).last()
+    }
+
     /// Lets a rank launch a bucket behind its last gradient, and wait for it before it copies its first gradient out.
     fn add_part(&mut self, rank: usize, transfer: NodeId, bucket: &Range<usize>, issue_time: u64) -> TransferPart {
         let own = &self.step.ranks[rank];
@@ -189,7 +203,7 @@ impl<'a> Change<'a> {
         self.builder.edge(launch, transfer, EdgeKind::Rendezvous);
         let wait = match own.copies.len() == own.gradients.len() {
             true => Some(own.copies[bucket.start]),
-            false => self.old_parts(rank).last().and_then(|last| last.wait),
+            false => self.last_of_pass(rank, bucket.start).and_then(|last| last.wait),
         };
         wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
         TransferPart { rank, launch, wait, issuing: (launch, NodeId(launch.0 + 1)) }

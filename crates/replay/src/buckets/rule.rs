@@ -47,9 +47,28 @@ pub fn assign(gradients: &[u64], limits: Limits) -> Vec<Range<usize>> {
     buckets
 }
 
+/// The same of several backward passes: each gradient has the number of its pass and its size.
+pub fn assign_passes(gradients: impl Iterator<Item = (u32, u64)>, limits: Limits) -> Vec<Range<usize>> {
+    let gradients: Vec<(u32, u64)> = gradients.collect();
+    let mut buckets = Vec::new();
+    let mut first = 0;
+    for pass in gradients.chunk_by(|(one, _), (next, _)| one == next) {
+        let sizes: Vec<u64> = pass.iter().map(|(_, bytes)| *bytes).collect();
+        buckets.extend(assign(&sizes, limits).into_iter().map(|own| first + own.start..first + own.end));
+        first += pass.len();
+    }
+    buckets
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_bucket_has_gradients_of_two_passes() {
+        let limits = Limits { first: 10, others: 10 };
+        assert_eq!(assign_passes([(0, 5), (0, 6), (0, 2), (1, 5), (1, 6)].into_iter(), limits), [0..2, 2..3, 3..5]);
+    }
 
     /// What PyTorch 2.11 logged for the MLP of twelve layers of 1024 x 1024 and one of 10 at `bucket_cap_mb = 8`.
     #[test]

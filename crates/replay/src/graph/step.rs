@@ -26,7 +26,7 @@ pub struct RankNodes {
     pub stands_for: u32,
     /// The node of the time by which it begins later than the first rank.
     pub start: NodeId,
-    /// The gradients of the backward pass, in the order in which they are ready.
+    /// The gradients of the backward passes that reduce them, in the order in which they are ready.
     pub gradients: Vec<Gradient>,
     /// The nodes before each copy out of a bucket of `DistributedDataParallel`, in their order: the waits.
     pub copies: Vec<NodeId>,
@@ -44,6 +44,8 @@ pub struct Gradient {
     pub ready: NodeId,
     /// Its size.
     pub bytes: u64,
+    /// The number of its backward pass: a bucket has gradients of one pass alone.
+    pub pass: u32,
 }
 
 /// A process group.

@@ -65,11 +65,11 @@ impl Job {
         Job::of(inputs::read(paths)?.ranks)
     }
 
-    /// The GPU of all ranks; none where traces say none, or several.
-    pub fn gpu(&self) -> Option<String> {
-        let names: BTreeSet<&String> = self.ranks.iter().flat_map(|rank| &rank.trace.header.devices).collect();
-        let mut names = names.into_iter();
-        names.next().filter(|_| names.next().is_none()).cloned()
+    /// The GPUs that ranks were recorded on: each different list of a rank, without repetitions.
+    pub fn gpus(&self) -> Vec<Vec<String>> {
+        let of_rank = |rank: &Rank| rank.trace.header.devices.iter().cloned().collect::<BTreeSet<String>>();
+        let lists: BTreeSet<BTreeSet<String>> = self.ranks.iter().map(of_rank).filter(|own| !own.is_empty()).collect();
+        lists.into_iter().map(|own| own.into_iter().collect()).collect()
     }
 
     /// A job of traces that were read.

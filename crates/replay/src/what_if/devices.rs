@@ -2,11 +2,12 @@
 //! operations.
 
 use super::clause::Clause;
-use super::{Change, Known, Scenario};
+use super::{Change, InHalf, Known, Scenario};
 use crate::graph::{Graph, Kind, NodeId};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
 use perf4sight_operations::{Class, KnownGpu, OperationModel, Scaling, class_of};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 #[derive(Debug)]
@@ -57,7 +58,12 @@ struct OtherGpu {
     to: KnownGpu,
     /// By which power of its error the model is off: 0, or a bound.
     off: f64,
+    /// The precision of kernels.
+    in_half: InHalf,
 }
+
+/// From this share of the kernels' time on, operations that were never measured are too much.
+const UNMEASURED: f64 = 0.5;
 
 /// Between the GPU of the traces and the other one, where traces do not say it: `gpu = A100 -> H100`.
 const ARROW: &str = "->";
@@ -73,15 +79,25 @@ fn other_gpu(value: &str, known: &Known) -> Result<OtherGpu> {
             .help("give one with --cost-model; perf4sight cost-model train fits it")
     })?;
     let (from, to) = match value.split_once(ARROW) {
-        Some((from, to)) => (Some(from.trim()), to.trim()),
-        None => (known.gpu.as_deref(), value),
+        Some((from, to)) => (Some(model.device(from.trim())?), to.trim()),
+        // A request is checked before its traces are read.
+        None if known.gpus.is_empty() => (None, value),
+        None => (Some(model.device(known.gpu()?)?), value),
     };
-    let from = from.map(|name| model.device(name)).transpose()?;
-    let recorded = known.gpu.as_deref().and_then(|name| Some((name, model.device(name).ok()?)));
-    if let (Some(from), Some((name, _))) = (&from, recorded.filter(|(_, own)| from.as_ref() != Some(own))) {
-        return Err(Error::usage(format!("the traces were recorded on {name}, not on {}", from.name)));
+    from.as_ref().map_or(Ok(()), |from| check_recorded(from, &model, known))?;
+    Ok(OtherGpu { from, to: model.device(to)?, model, off: 0.0, in_half: known.in_half.clone() })
+}
+
+/// Refuses a GPU that some ranks were not recorded on; names that no data sheet has may be any.
+fn check_recorded(from: &KnownGpu, model: &OperationModel, known: &Known) -> Result<()> {
+    let is_other = |names: &&Vec<String>| names.iter().all(|name| model.device(name).is_ok_and(|own| own != *from));
+    match known.gpus.iter().find(is_other) {
+        None => Ok(()),
+        Some(names) => {
+            Err(Error::usage(format!("the traces were recorded on {}, not on {}", names.join(", "), from.name))
+                .expected("the GPU of all ranks"))
+        }
     }
-    Ok(OtherGpu { from, to: model.device(to)?, model, off: 0.0 })
 }
 
 impl OtherGpu {
@@ -91,6 +107,37 @@ impl OtherGpu {
                 .expected(format!("both GPUs, such as \"gpu = A100 -> {}\"", self.to.name))
         })?;
         Ok(self.model.scaling(from, &self.to))
+    }
+
+    /// The class and the precision of a kernel, and whether the model measured such operations; those of no known class it did not.
+    fn kind(&self, scaling: &Scaling, graph: &Graph, id: NodeId) -> (Option<Class>, Option<bool>, bool) {
+        let (class, half) = (class_of_kernel(graph, id).0, self.in_half.of_kernel(graph, id));
+        (class, half, class.is_some_and(|class| scaling.knows(class, half)))
+    }
+
+    /// Refuses kernels that are mostly of classes or precisions that were never measured.
+    fn check(&self, scaling: &Scaling, graph: &Graph, kernels: &[NodeId]) -> Result<()> {
+        let time = |id: &NodeId| graph.node(*id).duration as f64;
+        let mut unknown: BTreeMap<String, f64> = BTreeMap::new();
+        for id in kernels {
+            if let (Some(class), half, false) = self.kind(scaling, graph, *id) {
+                let precision =
+                    half.map_or("", |half| if half { " in half precision" } else { " in single precision" });
+                *unknown.entry(format!("{}{precision}", class.name())).or_default() += time(id);
+            }
+        }
+        let all: f64 = kernels.iter().map(time).sum();
+        let share = unknown.values().sum::<f64>() / all.max(1.0);
+        if share <= UNMEASURED {
+            return Ok(());
+        }
+        let names: Vec<String> = unknown.into_keys().collect();
+        Err(Error::usage(format!(
+            "{} of the kernels' time is of operations that the model never measured: {}",
+            Percent(100.0 * share),
+            names.join(", ")
+        ))
+        .help("train it on networks that contain some, in the precision of the traces"))
     }
 }
 
@@ -102,10 +149,23 @@ impl Change for OtherGpu {
         if kernels.is_empty() {
             return Err(Error::usage("the traces contain no work of a GPU"));
         }
+        self.check(&scaling, graph, &kernels)?;
         for id in kernels {
             let time = graph.node(id).duration as f64;
-            let (class, half) = class_of_kernel(graph, id);
-            let ratio = scaling.ratio(class, half, time / 1e3) * (self.off * scaling.off).exp();
+            let [least, most] = scaling.sheets;
+            let ratio = match self.kind(&scaling, graph, id) {
+                (_, _, false) if self.off != 0.0 => {
+                    if self.off < 0.0 {
+                        least
+                    } else {
+                        most
+                    }
+                }
+                (class, half, is_measured) => {
+                    let ratio = scaling.ratio(class, half, time / 1e3) * (self.off * scaling.off).exp();
+                    if is_measured { ratio } else { ratio.clamp(least, most) }
+                }
+            };
             graph.set_duration(id, (time * ratio).round() as u64);
         }
         Ok(())
@@ -115,7 +175,7 @@ impl Change for OtherGpu {
         let scaling = self.scaling().ok()?;
         let measured = if self.to.measured { "" } else { ", which was never measured, by its data sheet" };
         Some(format!(
-            "kernels change as the model of operations says for {}{measured}, off by up to {} in all; copies from and to the host, the processor, recorded gaps and communication stay as they are",
+            "kernels change as the model of operations says for {}{measured}, off by up to {} in all, those of operations that were never measured between what the data sheets allow; copies from and to the host, the processor, recorded gaps and communication stay as they are",
             self.to.name,
             Percent(100.0 * scaling.off.exp_m1())
         ))
@@ -124,7 +184,7 @@ impl Change for OtherGpu {
     fn bounds(&self) -> Vec<Box<dyn Change>> {
         let bound = |off| {
             let (from, to, model) = (self.from.clone(), self.to.clone(), self.model.clone());
-            Box::new(OtherGpu { model, from, to, off }) as Box<dyn Change>
+            Box::new(OtherGpu { model, from, to, off, in_half: self.in_half.clone() }) as Box<dyn Change>
         };
         vec![bound(-1.0), bound(1.0)]
     }
@@ -209,7 +269,8 @@ mod tests {
     }
 
     fn known(gpu: Option<&str>) -> Known {
-        Known { operations: Some(model()), gpu: gpu.map(str::to_owned) }
+        let gpus = gpu.map(|name| vec![name.to_owned()]).into_iter().collect();
+        Known { operations: Some(model()), gpus, ..Known::default() }
     }
 
     /// The long product scales by 15.7 to 67 TFLOP/s, the short one and the copy not at all.
@@ -242,5 +303,15 @@ mod tests {
         assert!(message("Voodoo", &known(Some("V100"))).contains("trained on (H100, V100)"));
         assert!(message("V100 -> H100", &known(Some("H100"))).contains("recorded on H100, not on V100"));
         assert!(other_gpu("V100 -> H100", &known(None)).unwrap().apply(&mut scenario()).is_ok());
+        // Products in half precision, which the model never measured.
+        let half = InHalf::new([("aten::mm".to_owned(), 1.0)].into());
+        let refused = message("H100", &Known { in_half: half, ..known(Some("V100")) });
+        assert!(refused.contains("never measured: product in half precision"), "{refused}");
+        // One rank on each: no one ratio is that of both.
+        let two = Known { gpus: vec![vec!["V100".to_owned()], vec!["H100".to_owned()]], ..known(None) };
+        for value in ["H100", "V100"] {
+            assert!(message(value, &two).contains("say several GPUs: V100, H100"));
+        }
+        assert!(message("V100 -> H100", &two).contains("recorded on H100, not on V100"));
     }
 }

@@ -6,6 +6,7 @@ mod bandwidth;
 mod bucket_cap;
 mod clause;
 mod devices;
+mod in_half;
 mod latency;
 mod one_rank;
 mod operations;
@@ -15,6 +16,7 @@ mod rank;
 mod ranks;
 
 pub use devices::class_of_kernel;
+pub use in_half::{ALL as ALL_IN_HALF, InHalf};
 pub use one_rank::one_rank;
 pub use outcome::{Outcome, Prediction, changed_step, predict};
 
@@ -59,8 +61,10 @@ pub trait Change: Debug {
 pub struct Known {
     /// A model of operations on several GPUs.
     pub operations: Option<Rc<OperationModel>>,
-    /// The GPU that the traces were recorded on.
-    pub gpu: Option<String>,
+    /// The GPUs that the traces were recorded on: each different list of a rank.
+    pub gpus: Vec<Vec<String>>,
+    /// What computes in half precision already.
+    pub in_half: InHalf,
 }
 
 impl Known {
@@ -70,9 +74,20 @@ impl Known {
     /// A GPU that the traces do not say, or the model does not know.
     pub fn device(&self) -> Result<Option<(&OperationModel, KnownGpu)>> {
         let Some(model) = &self.operations else { return Ok(None) };
-        let gpu =
-            self.gpu.as_deref().ok_or_else(|| Error::usage("the traces do not say which GPU they were recorded on"))?;
-        Ok(Some((model, model.device(gpu)?)))
+        Ok(Some((model, model.device(self.gpu()?)?)))
+    }
+
+    /// The GPU of all ranks.
+    ///
+    /// # Errors
+    /// Traces that do not say it, or say several.
+    pub fn gpu(&self) -> Result<&str> {
+        match self.gpus.as_slice() {
+            [own] if own.len() == 1 => Ok(&own[0]),
+            [] => Err(Error::usage("the traces do not say which GPU they were recorded on")),
+            several => Err(Error::usage(format!("the traces say several GPUs: {}", several.concat().join(", ")))
+                .expected("ranks that were recorded on the same kind of GPU")),
+        }
     }
 
     /// How kernels of the traces' GPU change from single to half precision; none without a model.
@@ -111,7 +126,7 @@ pub const FORMS: [Form; 12] = [
     Form { example: "gpu x 1.5", parse: |clause, _| devices::parse_gpu(clause) },
     Form { example: "cpu x 1.5", parse: |clause, _| devices::parse_cpu(clause) },
     Form { example: "gpu = H100", parse: devices::parse_other_gpu },
-    Form { example: "precision = bf16", parse: |clause, _| precision::parse(clause) },
+    Form { example: "precision = bf16", parse: precision::parse },
 ];
 
 /// Reads a change that rests on the traces alone.

@@ -22,7 +22,7 @@ pub struct Prediction {
 
 impl Prediction {
     /// Widens the bounds to hold a time.
-    pub(crate) fn hold(&mut self, time: f64) {
+    pub fn hold(&mut self, time: f64) {
         self.low = self.low.min(time);
         self.high = self.high.max(time);
     }

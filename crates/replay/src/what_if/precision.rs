@@ -1,8 +1,8 @@
-//! `precision = bf16`: weights, activations and gradients of half the bytes.
+//! `precision = bf16`: weights, activations and gradients of half the bytes, but for what is in half precision already.
 
 use super::bandwidth::scale_transfers;
 use super::clause::Clause;
-use super::{Change, Scenario};
+use super::{ALL_IN_HALF, Change, InHalf, Known, Scenario};
 use crate::graph::{Kind, NodeId};
 use perf4sight_base::error::{Error, Result};
 
@@ -10,40 +10,54 @@ use perf4sight_base::error::{Error, Result};
 const HALF: f64 = 0.5;
 
 #[derive(Debug)]
-struct Precision;
+struct Precision(InHalf);
 
-pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
+pub(super) fn parse(clause: &Clause, known: &Known) -> Option<Result<Box<dyn Change>>> {
     let name = clause.value_of("precision")?;
     Some(match name {
-        "bf16" | "fp16" => Ok(Box::new(Precision)),
+        "bf16" | "fp16" => Ok(Box::new(Precision(known.in_half.clone()))),
         _ => Err(Error::usage(format!("precision \"{name}\" is not known")).one_of(name, ["bf16", "fp16"])),
     })
 }
 
 impl Change for Precision {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        let Precision(in_half) = self;
         let graph = &mut scenario.step.graph;
         let kernels: Vec<NodeId> = graph.ids().filter(|id| graph.node(*id).kind == Kind::Kernel).collect();
         if kernels.is_empty() {
             return Err(Error::usage("the traces contain no kernels whose precision could change")
                 .help("name the operations that get faster: \"operations 'mm*' x 0.5\""));
         }
+        if in_half.share_of(graph, kernels.iter().copied()) > ALL_IN_HALF {
+            return Err(Error::usage("the kernels of the traces are in half precision already"));
+        }
         for id in kernels {
-            graph.set_duration(id, (graph.node(id).duration as f64 * HALF).round() as u64);
+            let single = 1.0 - in_half.share(graph, id);
+            graph.set_duration(id, (graph.node(id).duration as f64 * (1.0 - single * (1.0 - HALF))).round() as u64);
         }
-        scale_transfers(scenario, |latency, bytes| latency + HALF * bytes);
-        for transfer in &mut scenario.step.transfers {
-            transfer.bytes = transfer.bytes.map(|bytes| (bytes as f64 * HALF) as u64);
-        }
-        for gradient in scenario.step.ranks.iter_mut().flat_map(|rank| &mut rank.gradients) {
-            gradient.bytes = (gradient.bytes as f64 * HALF) as u64;
+        if !in_half.gradients() {
+            halve_gradients(scenario);
         }
         Ok(())
     }
 
     fn assumption(&self) -> Option<String> {
-        Some(
-            "the traces are of fp32 and kernels take as long as their bytes: products may gain more or less".to_owned(),
-        )
+        let traces = match self.0.is_recorded() {
+            true => "what the traces say to be in half precision already stays as it is, all else is of fp32",
+            false => "the traces do not say the types of tensors (record_shapes=True) and are taken to be of fp32",
+        };
+        Some(format!("{traces}; kernels take as long as their bytes: products may gain more or less"))
+    }
+}
+
+/// Sends half of the bytes.
+fn halve_gradients(scenario: &mut Scenario) {
+    scale_transfers(scenario, |latency, bytes| latency + HALF * bytes);
+    for transfer in &mut scenario.step.transfers {
+        transfer.bytes = transfer.bytes.map(|bytes| (bytes as f64 * HALF) as u64);
+    }
+    for gradient in scenario.step.ranks.iter_mut().flat_map(|rank| &mut rank.gradients) {
+        gradient.bytes = (gradient.bytes as f64 * HALF) as u64;
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn of(shown: &Shown) -> Value {
         "generator": PROGRAM,
         "format": FORMAT,
         "answer": shown.answer,
-        "step_ms": shown.start.before() as f64 / 1e6,
+        "step_ms": shown.start.before as f64 / 1e6,
         "proposals": tables::proposals(shown).to_json(),
         "for_other_programs": tables::others(shown).to_json(),
         "nothing_for": shown.found.nothing,

@@ -173,6 +173,9 @@ impl Strategy {
     }
 
     fn files(&self) -> Result<ResultFiles> {
+        if self.out.exists() && !self.out.is_dir() {
+            return Err(Error::usage("is a file").file(&self.out).expected("a folder for the results (out)"));
+        }
         files::new(&self.out, self.traces.iter().map(PathBuf::as_path))
     }
 
@@ -283,12 +286,12 @@ fn together(start: &Start, proposals: &[Proposal]) -> Result<Option<Proposal>> {
 
 fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
     let proposals = &found.proposals;
-    let before = Milliseconds(start.before() as f64 / 1e6);
+    let (before, step) = (Milliseconds(start.before as f64 / 1e6), start.step());
     let best = |learns: Learns| proposals.iter().find(|one| one.learns == learns && one.gain()[0] >= WORTH);
     let seen = if found.unanswered.is_empty() { "Nothing" } else { "Of what could be looked at, nothing" };
     let same = best(Learns::Same).map_or_else(
-        || format!("{seen} that learns the same makes the step of {before} shorter by {WORTH} % or more."),
-        |best| format!("{} instead of {before}.", shorter(best)),
+        || format!("{seen} that learns the same makes the {step} of {before} shorter by {WORTH} % or more."),
+        |best| format!("{} instead of the {step} of {before}.", shorter(best)),
     );
     let all = together.map(|all| format!("All that learn the same, together: {}.", after(all)));
     let others = [Learns::Rounded, Learns::OtherBatch].into_iter().filter_map(best);

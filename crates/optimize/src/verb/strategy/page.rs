@@ -29,7 +29,8 @@ fn subtitle(shown: &Shown) -> String {
 }
 
 fn answer(shown: &Shown) -> Vec<Block> {
-    let facts = vec![Fact::new("a step as it is", Milliseconds(shown.start.before() as f64 / 1e6))];
+    let facts =
+        vec![Fact::new(format!("the {} as it is", shown.start.step()), Milliseconds(shown.start.before as f64 / 1e6))];
     let mut blocks =
         vec![Block::Text(shown.answer.clone()), Block::Headline(facts), Block::Table(tables::proposals(shown))];
     let remarks: Vec<String> =
@@ -88,12 +89,18 @@ fn timeline(title: &str, step: &StepGraph, schedule: &Schedule, rank: u32) -> Ch
     Chart::new(title, format!("A replayed step of rank {rank}, whose work ends last as it is."), Plot::Timeline(plot))
 }
 
+/// How much shorter the step of the searched rank got. A random search goes on from longer ones too, which are not drawn.
 fn trajectory(shown: &Shown) -> Chart {
     let visits = &shown.found.trajectory;
+    let first = visits.first().map_or(1, |visit| visit.current).max(1);
+    let gain = |step: u64| 100.0 * (1.0 - step as f64 / first as f64);
     let series = |name: &str, step: fn(&crate::search::Visit) -> u64| {
-        Series::<Value>::new(name, visits.iter().map(|visit| (visit.number as f64, step(visit) as f64 / 1e6)))
+        let shorter = visits.iter().filter(|visit| step(visit) <= first);
+        Series::<Value>::new(name, shorter.map(|visit| (visit.number as f64, gain(step(visit)))))
     };
     let both = vec![series("current", |visit| visit.current), series("best", |visit| visit.best)];
-    let plot = Line::new(Axis::linear("evaluated moves"), Axis::linear("a step of one rank (ms)"), both);
-    Chart::new("How the step got shorter", "Each marker is a move that was kept.", Plot::Line(plot))
+    let plot = Line::new(Axis::linear("evaluated moves"), Axis::linear("shorter by (%)"), both);
+    let words =
+        format!("The step of rank {}, replayed by itself. Each marker is a move that was kept.", shown.start.slowest());
+    Chart::new("How the step got shorter", words, Plot::Line(plot))
 }

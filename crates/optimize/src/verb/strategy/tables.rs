@@ -8,7 +8,7 @@ use perf4sight_report::{Column, Table};
 /// What a user of PyTorch can change.
 pub(super) fn proposals(shown: &Shown) -> Table {
     let all = shown.found.proposals.iter().chain(&shown.together);
-    table("What you can change in PyTorch, what learns the same first", all)
+    table("What you can change in PyTorch; first what helps and learns the same", all)
 }
 
 /// What other programs read from the files.

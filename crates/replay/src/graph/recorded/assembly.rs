@@ -87,7 +87,7 @@ impl Assembling<'_> {
             gradients: rows
                 .gradients
                 .iter()
-                .map(|(row, bytes)| Gradient { ready: self.id(place, *row), bytes: *bytes })
+                .map(|one| Gradient { ready: self.id(place, one.row), bytes: one.bytes, pass: one.pass })
                 .collect(),
             copies: rows.copies.iter().map(|row| self.id(place, *row)).collect(),
         }

@@ -15,6 +15,7 @@ mod durations;
 mod left_out;
 mod load;
 mod memory;
+mod passes;
 mod rows;
 mod streams;
 mod threads;

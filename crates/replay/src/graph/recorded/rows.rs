@@ -1,6 +1,6 @@
 //! What one rank did in one step: rows with their end times, in the order of each thread and stream.
 
-use super::{backward, dependencies, streams, threads};
+use super::{backward, dependencies, passes, streams, threads};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::graph::{CallId, Calls, Kind};
@@ -26,8 +26,8 @@ pub(super) struct RankStep {
     pub rows: Vec<Row>,
     /// The rows of each thread and stream.
     pub tracks: Vec<(TrackId, Range<usize>)>,
-    /// Gradients: the row at whose end one is in its bucket, and its bytes.
-    pub gradients: Vec<(usize, u64)>,
+    /// Gradients that are put into buckets.
+    pub gradients: Vec<GradientRow>,
     /// Rows before the copies out of buckets.
     pub copies: Vec<usize>,
     /// Kernels: the row before its first one and, if the trace contains it, the row of the thread that launched it.
@@ -40,6 +40,16 @@ pub(super) struct RankStep {
     pub backward: Vec<(usize, usize)>,
     /// The rank's parts in exchanges, by the number of the exchange in the step.
     pub parts: HashMap<usize, PartRows>,
+}
+
+/// A gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GradientRow {
+    /// The row at whose end it is in its bucket.
+    pub row: usize,
+    pub bytes: u64,
+    /// The number of its backward pass among those that reduce.
+    pub pass: u32,
 }
 
 /// A rank's part in an exchange.
@@ -105,6 +115,7 @@ pub(super) fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, step: usiz
         threads::read(rank, window, calls, &mut rows);
         streams::read(rank, window, &own, calls, &mut rows);
         threads::read_parts(rank, &own, &mut rows);
+        passes::mark(&mut rows, rank.main, &own, calls);
         dependencies::read(rank, window, &own, &mut rows);
         rows.backward = backward::pairs(&rank.trace, window, &rows);
         to_common_clock(&mut rows, |moment| clocks.common(place, moment));

@@ -1,6 +1,6 @@
 //! Rows of CPU threads: between each begin and end of an operation one row, of the innermost operation.
 
-use super::rows::{PartRows, RankStep, Row};
+use super::rows::{GradientRow, PartRows, RankStep, Row};
 use crate::collectives::Call;
 use crate::graph::{CallId, Calls, Kind};
 use crate::ranks::Rank;
@@ -108,7 +108,7 @@ impl Thread<'_> {
         while let Some(open) = self.open.pop_if(|open| open.end <= moment) {
             self.into.rows.push(Row { call: open.call, kind: Kind::Operation, end: open.end });
             if let Some(bytes) = open.gradient {
-                self.into.gradients.push((self.into.rows.len() - 1, bytes));
+                self.into.gradients.push(GradientRow { row: self.into.rows.len() - 1, bytes, pass: 0 });
             }
         }
     }

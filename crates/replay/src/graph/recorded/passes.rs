@@ -1,0 +1,114 @@
+//! The backward passes of a step: gradients of one are not reduced together with those of another, and those under `no_sync` not at
+//! all.
+
+use super::rows::RankStep;
+use crate::collectives::{Call, Operation};
+use crate::graph::{Calls, Kind};
+use perf4sight_traces::TrackId;
+use std::collections::BTreeMap;
+
+/// What backward operations run inside.
+const BACKWARD: &str = "autograd::engine";
+/// How the names of PyTorch's operations begin.
+const OPERATION: &str = "aten::";
+
+/// Bytes of a pass.
+#[derive(Default)]
+struct Pass {
+    gradients: u64,
+    reduced: u64,
+}
+
+/// Numbers the passes of a rank's gradients, and leaves out those of passes that reduce less than their gradients; if none reduces as much, they are not
+/// reduced as they are, and all stay.
+pub(super) fn mark(rows: &mut RankStep, main: Option<TrackId>, parts: &[(usize, &Call)], calls: &Calls) {
+    let others = others(rows, main, calls);
+    // The gradients of one pass have no other operation between them.
+    let pass = |row: usize| others.partition_point(|other| *other <= rows.rows[row].end);
+    let mut passes: BTreeMap<usize, Pass> = BTreeMap::new();
+    for gradient in &rows.gradients {
+        passes.entry(pass(gradient.row)).or_default().gradients += gradient.bytes;
+    }
+    for (number, call) in parts.iter().filter(|(_, call)| call.operation == Operation::AllReduce) {
+        let own = rows.parts.get(number).and_then(|part| passes.get_mut(&pass(part.issuing.0)));
+        own.into_iter().for_each(|own| own.reduced = own.reduced.saturating_add(call.bytes().unwrap_or(0)));
+    }
+    let is_reduced = |own: &Pass| own.reduced >= own.gradients;
+    let none_is = !passes.values().any(is_reduced);
+    let kept: Vec<usize> =
+        passes.iter().filter(|(_, own)| none_is || is_reduced(own)).map(|(number, _)| *number).collect();
+    let numbers: Vec<Option<usize>> =
+        rows.gradients.iter().map(|gradient| kept.binary_search(&pass(gradient.row)).ok()).collect();
+    let mut numbers = numbers.into_iter();
+    rows.gradients.retain_mut(|gradient| {
+        let number = numbers.next().flatten();
+        gradient.pass = number.unwrap_or(0) as u32;
+        number.is_some()
+    });
+}
+
+/// When the operations of the main thread outside of backward end, in order; none in traces that do not say what belongs to backward.
+fn others(rows: &RankStep, main: Option<TrackId>, calls: &Calls) -> Vec<i64> {
+    if !calls.names().any(|name| name.contains(BACKWARD)) {
+        return Vec::new();
+    }
+    let own = rows.tracks.iter().find(|(track, _)| Some(*track) == main);
+    let own = own.map(|(_, range)| &rows.rows[range.clone()]).unwrap_or_default();
+    let is_other = |call| {
+        calls.path(call).any(|name| name.starts_with(OPERATION))
+            && !calls.path(call).any(|name| name.contains(BACKWARD))
+    };
+    own.iter().filter(|row| row.kind == Kind::Operation && is_other(row.call)).map(|row| row.end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::{GradientRow, PartRows, Row};
+    use super::*;
+    use crate::collectives::Call;
+    use perf4sight_traces::{Collective, Trace, Track};
+
+    /// A thread that does forward and backward of two gradients, and that again; `reduced` of the four gradients are each reduced by
+    /// themselves.
+    fn marked(reduced: &[usize]) -> Vec<(usize, u32)> {
+        let mut calls = Calls::default();
+        let engine = calls.intern("autograd::engine::evaluate_function: MulBackward0", None);
+        let [forward, backward] = [calls.intern("aten::mm", None), calls.intern("aten::mm", Some(engine))];
+        let row = |(place, call)| Row { call, kind: Kind::Operation, end: 10 * place as i64 };
+        let order = [forward, backward, backward, forward, backward, backward];
+        let mut trace = Trace::default();
+        let thread = || "1".to_owned();
+        trace.tracks = vec![Track { process: thread(), thread: thread(), thread_name: None, process_name: None }];
+        let main = trace.track_ids().next();
+        let mut rows = RankStep { rows: order.into_iter().enumerate().map(row).collect(), ..RankStep::default() };
+        rows.tracks = main.into_iter().map(|main| (main, 0..6)).collect();
+        rows.gradients = [1, 2, 4, 5].map(|row| GradientRow { row, bytes: 4, pass: 0 }).to_vec();
+        let arguments =
+            Collective { elements: Some([1, 1]), element_type: "float".to_owned(), ..Collective::default() };
+        let call = Call {
+            event: 0,
+            issued: None,
+            step: Some(0),
+            time: (0, 0),
+            operation: Operation::AllReduce,
+            arguments,
+            batch: Vec::new(),
+        };
+        for (number, place) in reduced.iter().enumerate() {
+            let row = rows.gradients[*place].row;
+            rows.parts.insert(number, PartRows { launch: row, wait: None, end: 0, issuing: (row, row) });
+        }
+        let parts: Vec<(usize, &Call)> = (0..reduced.len()).map(|number| (number, &call)).collect();
+        mark(&mut rows, main, &parts, &calls);
+        rows.gradients.iter().map(|gradient| (gradient.row, gradient.pass)).collect()
+    }
+
+    #[test]
+    fn gradients_under_no_sync_are_in_no_bucket() {
+        assert_eq!(marked(&[2, 3]), [(4, 0), (5, 0)]);
+        // Each pass reduces its gradients.
+        assert_eq!(marked(&[0, 1, 2, 3]), [(1, 0), (2, 0), (4, 1), (5, 1)]);
+        // Half of the bytes: a hook that compresses gradients.
+        assert_eq!(marked(&[0, 2]), [(1, 0), (2, 0), (4, 1), (5, 1)]);
+    }
+}
