@@ -4,7 +4,7 @@ use crate::clocks::Clocks;
 use crate::collectives::{Exchanges, Groups};
 use crate::exposed::{OfRank, exposed};
 use crate::plain_step::{self, PlainStep};
-use crate::ranks::Job;
+use crate::ranks::{Job, LeftOut};
 use crate::waiting::{Straggler, Waiting, activities, stragglers};
 use perf4sight_base::stats::median;
 use perf4sight_base::summary::Summary;
@@ -33,12 +33,22 @@ impl Analysis {
     /// Analyses a job.
     pub fn of(mut job: Job) -> Self {
         let mut exchanges = Exchanges::of(&job);
-        let incomplete = exchanges.incomplete_steps(&job);
-        if !incomplete.is_empty() {
-            job.leave_out(&incomplete);
+        if !exchanges.shifts.steps.is_empty() {
+            job.renumber(std::mem::take(&mut exchanges.shifts.steps));
             exchanges = Exchanges::of(&job);
         }
-        let clocks = Clocks::of(&job, &exchanges);
+        let incomplete = exchanges.incomplete_steps(&job);
+        if !incomplete.is_empty() {
+            job.leave_out(&incomplete, LeftOut::Incomplete);
+            exchanges = Exchanges::of(&job);
+        }
+        let mut clocks = Clocks::of(&job, &exchanges);
+        let set = clocks.set_during(&job);
+        if !set.is_empty() {
+            job.leave_out(&set, LeftOut::ClockSet);
+            exchanges = Exchanges::of(&job);
+            clocks = Clocks::of(&job, &exchanges);
+        }
         let is_known = clocks.strangers.is_empty() && exchanges.groups != Groups::Unknown;
         let waiting = if is_known { Waiting::of(&job, &exchanges, &clocks) } else { Waiting::unknown(&job, &clocks) };
         let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
@@ -80,6 +90,7 @@ impl Analysis {
     /// Warnings, in sentences: what is missing, what matches nowhere, what is uncertain.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.job.warnings();
+        warnings.extend(self.exchanges.shifts.warnings(&self.job));
         warnings.extend(self.unmatched());
         warnings.extend(self.groups().map(str::to_owned));
         warnings.extend(self.clocks.warnings(&self.job));

@@ -112,7 +112,8 @@ const ON_ONE_HOST: f64 = 1e6;
 const FEW: usize = 6;
 
 fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
-    let mut clock = Clock { base, offset: 0.0, interval: None, exchanges: shared.own.len(), drift: None };
+    let mut clock =
+        Clock { base, offset: 0.0, interval: None, exchanges: shared.own.len(), drift: None, settings: Vec::new() };
     if is_first {
         return Clock { interval: Some([0.0; 2]), ..clock };
     }
@@ -162,7 +163,7 @@ const USUAL: f64 = 90.0;
 /// By how many nanoseconds one rank may always end an exchange later than another: kernels end together, and a processor ends
 /// with the last message that it sends or receives, at some time during the transfer. This takes as long as the exchange on
 /// the rank that came last. Of the exchanges of a rank those with the most others count, for they connect it with these.
-fn apart(rank: usize, exchanges: &[Parts]) -> f64 {
+pub(super) fn apart(rank: usize, exchanges: &[Parts]) -> f64 {
     let own: Vec<&Parts> = exchanges.iter().filter(|parts| parts.iter().any(|part| part.rank == rank)).collect();
     let most = own.iter().map(|parts| parts.len()).max().unwrap_or(0);
     let largest = own.into_iter().filter(|parts| parts.len() == most);

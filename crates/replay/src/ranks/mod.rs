@@ -20,8 +20,12 @@ pub struct Job {
     pub world_size: Option<u32>,
     /// The steps that all ranks have, in the order of the first rank.
     pub steps: Vec<JobStep>,
-    /// The number of steps that all ranks have, and whose exchanges they do not all have.
-    left_out: usize,
+    /// The numbers of steps that all ranks have and that are left out, with the reason.
+    left_out: BTreeMap<LeftOut, usize>,
+    /// Why traces of ranks are not used, in sentences: they have no event.
+    empty: Vec<String>,
+    /// By how many steps more some ranks number theirs than the others, by index of the rank.
+    pub(crate) renumbered: BTreeMap<usize, i64>,
 }
 
 /// A rank of a job.
@@ -46,13 +50,31 @@ pub struct JobStep {
     pub of: Vec<usize>,
 }
 
+/// Why steps that all ranks have are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LeftOut {
+    /// Exchanges in them are not in the traces of all ranks.
+    Incomplete,
+    /// A clock was set in them.
+    ClockSet,
+}
+
+/// What a trace without steps lacks.
+const NO_EVENT: &str = "has no event that takes time";
+
 /// A trace without steps. Events that were left out may be the reason.
 fn without_events(rank: &Rank) -> Error {
-    let error = Error::input("has no event that takes time").file(&rank.trace.file);
+    let error = Error::input(NO_EVENT).file(&rank.trace.file);
     match rank.trace.damage.of_trace().first() {
         Some(warning) => error.help(warning),
         None => error.help("leave it out, or record it again"),
     }
+}
+
+/// That a rank without steps is left out.
+fn left_out(rank: &Rank) -> String {
+    let why = rank.trace.damage.of_trace().first().map_or(String::new(), |warning| format!(" ({warning})"));
+    format!("rank {} is left out: {} {NO_EVENT}{why}", rank.number, rank.trace.file.display())
 }
 
 impl Job {
@@ -78,12 +100,20 @@ impl Job {
     /// Traces of jobs with different numbers of ranks, ranks without a step in common.
     pub fn of(traces: Vec<Ranked>) -> Result<Self> {
         let world_size = world_size(&traces)?;
-        let ranks: Vec<Rank> = traces.into_iter().map(Rank::of).collect();
+        let ranks = traces.into_iter().map(Rank::of);
+        let (ranks, empty): (Vec<Rank>, Vec<Rank>) = ranks.partition(|rank| !rank.steps.is_empty());
         let steps = common(&ranks);
-        match ranks.iter().find(|rank| rank.steps.is_empty()) {
-            Some(empty) => Err(without_events(empty)),
-            None if steps.is_empty() => Err(nothing_in_common(&ranks)),
-            None => Ok(Job { ranks, world_size, steps, left_out: 0 }),
+        match empty.first() {
+            Some(empty) if ranks.is_empty() => Err(without_events(empty)),
+            _ if steps.is_empty() => Err(nothing_in_common(&ranks)),
+            _ => Ok(Job {
+                empty: empty.iter().map(left_out).collect(),
+                ranks,
+                world_size,
+                steps,
+                left_out: BTreeMap::new(),
+                renumbered: BTreeMap::new(),
+            }),
         }
     }
 
@@ -91,7 +121,8 @@ impl Job {
     pub fn alone(&self) -> Option<Error> {
         let [alone] = self.ranks.as_slice() else { return None };
         let size = self.world_size.filter(|size| *size > 1)?;
-        let error = Error::input(format!("is rank {} of {size}, alone", alone.number)).file(&alone.trace.file);
+        let others = self.empty.iter().map(|why| format!("; {why}")).collect::<String>();
+        let error = Error::input(format!("is rank {} of {size}, alone{others}", alone.number)).file(&alone.trace.file);
         Some(error.expected("traces of all ranks"))
     }
 
@@ -102,13 +133,29 @@ impl Job {
     }
 
     /// Leaves steps out, by their index in [`Job::steps`], if others remain.
-    pub(crate) fn leave_out(&mut self, steps: &BTreeSet<usize>) {
-        if steps.len() >= self.steps.len() {
+    pub(crate) fn leave_out(&mut self, steps: &BTreeSet<usize>, why: LeftOut) {
+        if steps.is_empty() || steps.len() >= self.steps.len() {
             return;
         }
         let all = std::mem::take(&mut self.steps).into_iter().enumerate();
         self.steps = all.filter(|(index, _)| !steps.contains(index)).map(|(_, step)| step).collect();
-        self.left_out += steps.len();
+        *self.left_out.entry(why).or_default() += steps.len();
+    }
+
+    /// Takes the steps of some ranks, by index, for so many earlier ones than their names say, if steps in common remain.
+    pub(crate) fn renumber(&mut self, ranks: BTreeMap<usize, i64>) {
+        let moved = |step: &JobStep| {
+            let of = step.of.iter().enumerate().map(|(rank, index)| {
+                let by = ranks.get(&rank).copied().unwrap_or(0);
+                let index = index.checked_add_signed(isize::try_from(-by).ok()?)?;
+                (index < self.ranks[rank].steps.len()).then_some(index)
+            });
+            Some(JobStep { name: step.name.clone(), of: of.collect::<Option<_>>()? })
+        };
+        let steps: Vec<JobStep> = self.steps.iter().filter_map(moved).collect();
+        if !steps.is_empty() {
+            (self.steps, self.renumbered) = (steps, ranks);
+        }
     }
 
     /// Warnings about what is missing: ranks, steps, parts of files.
@@ -120,8 +167,24 @@ impl Job {
         let of_others = self.ranks.iter().flat_map(|rank| rank.trace.damage.of_other_files.iter().cloned());
         let damage = self.ranks.iter().flat_map(damage);
         let doubts = self.ranks.iter().flat_map(doubts::of);
-        let steps = self.missing_steps().into_iter().chain(self.incomplete_steps());
-        self.missing_ranks().into_iter().chain(steps).chain(of_others).chain(damage).chain(doubts).collect()
+        let shifted = self.renumbered.iter().map(|(rank, by)| {
+            let more = if *by > 0 { "more" } else { "less" };
+            let number = self.ranks[*rank].number;
+            format!(
+                "rank {number} numbers its steps by {} {more} than the others, by the numbers of their exchanges (Seq): they are compared by these",
+                by.unsigned_abs()
+            )
+        });
+        let steps = self.missing_steps().into_iter().chain(self.ran_out()).chain(self.steps_left_out()).chain(shifted);
+        self.empty
+            .iter()
+            .cloned()
+            .chain(self.missing_ranks())
+            .chain(steps)
+            .chain(of_others)
+            .chain(damage)
+            .chain(doubts)
+            .collect()
     }
 
     /// The ranks that are not given; empty if the number of ranks is not known.
@@ -139,22 +202,48 @@ impl Job {
 
     fn missing_steps(&self) -> Option<String> {
         let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
-        let common = self.steps.len() + self.left_out;
+        let common = self.all_common();
         let more = |rank: &&Rank| rank.steps.len() > common;
         let others: BTreeSet<u32> = self.ranks.iter().filter(more).map(|rank| rank.number).collect();
-        (most > common).then(|| {
-            format!("only {common} of up to {most} steps are on all ranks: {} recorded more", rank_list(&others))
+        // Where all recorded more, they recorded others.
+        let more = match others.len() == self.ranks.len() {
+            true => "all of them recorded others, too".to_owned(),
+            false => format!("{} recorded more", rank_list(&others)),
+        };
+        (most > common).then(|| format!("only {common} of up to {most} steps are on all ranks: {more}"))
+    }
+
+    /// Ranks that have fewer steps than others, and exchange on after their last one.
+    fn ran_out(&self) -> Option<String> {
+        let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
+        let goes_on = |rank: &&Rank| {
+            let end = rank.steps.last().map_or(i64::MAX, |step| step.window.1);
+            rank.steps.len() < most
+                && rank.trace.events.iter().any(|event| event.start > end && rank.trace.is_exchange(event))
+        };
+        let ranks: BTreeSet<u32> = self.ranks.iter().filter(goes_on).map(|rank| rank.number).collect();
+        (!ranks.is_empty()).then(|| {
+            format!(
+                "{} ran out of steps and exchanged on for the others, as DistributedDataParallel.join() does with uneven inputs: only the steps that all ranks have are compared",
+                rank_list(&ranks)
+            )
         })
     }
 
-    fn incomplete_steps(&self) -> Option<String> {
-        let all = self.steps.len() + self.left_out;
-        let are = if self.left_out == 1 { "is" } else { "are" };
-        (self.left_out > 0).then(|| {
-            format!(
-                "{} of {all} steps {are} left out: exchanges in them are not in the traces of all ranks",
-                self.left_out
-            )
+    /// The number of steps that all ranks have, with those that are left out.
+    fn all_common(&self) -> usize {
+        self.steps.len() + self.left_out.values().sum::<usize>()
+    }
+
+    fn steps_left_out(&self) -> impl Iterator<Item = String> {
+        let all = self.all_common();
+        self.left_out.iter().map(move |(why, count)| {
+            let are = if *count == 1 { "is" } else { "are" };
+            let why = match why {
+                LeftOut::Incomplete => "exchanges in them are not in the traces of all ranks",
+                LeftOut::ClockSet => "a clock was set in them",
+            };
+            format!("{count} of {all} steps {are} left out: {why}")
         })
     }
 }
@@ -231,5 +320,7 @@ fn nothing_in_common(ranks: &[Rank]) -> Error {
     let some: Vec<String> = ranks.iter().take(3).map(named).collect();
     let error = Error::input(format!("no step is on all ranks: {}", some.join(", ")));
     let error = error.expected("traces of the same steps of one job, one of each rank");
+    let damage = ranks.iter().find_map(|rank| Some((rank.number, rank.trace.damage.of_trace().into_iter().next()?)));
+    let error = damage.map_or(error.clone(), |(rank, warning)| error.help(format!("rank {rank}: {warning}")));
     ranks.first().map_or(error.clone(), |rank| error.file(&rank.trace.file))
 }

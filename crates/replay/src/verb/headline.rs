@@ -51,16 +51,23 @@ fn who_waits(analysis: &Analysis) -> String {
     };
     let whole = analysis.step().map_or(0.0, |step| step.mean);
     match first.share >= WORTH && certain(analysis, first) {
-        true => format!("{}{}{}", blame(analysis, first, whole), reason(first), despite_clocks(analysis, first)),
+        true => format!(
+            "{}{}{}{}",
+            blame(analysis, first, whole),
+            reason(first),
+            despite_clocks(analysis, first),
+            others(analysis, first)
+        ),
         false if first.share >= WORTH && is_occasional(analysis, first) => format!(
-            "rank {} makes the others wait now and then: {} in {} of {} steps, {} of a step's {} on average; that is {} of all waiting",
+            "rank {} makes the others wait now and then: {} in {} of {} steps, {} of a step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
             Milliseconds(mean(&first.occasions)),
             first.occasions.len(),
             analysis.job.steps.len(),
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
-            Percent(100.0 * first.of_all)
+            Percent(100.0 * first.of_all),
+            reason(first)
         ),
         false if clocks_hide(analysis, first) => format!(
             "the others seem to wait for rank {}, {} of a step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
@@ -101,7 +108,25 @@ const MOST: f64 = 0.5;
 /// Whether others wait for the first straggler in some steps alone, longer than uncertain clocks explain.
 fn is_occasional(analysis: &Analysis, first: &Straggler) -> bool {
     let shortest = first.occasions.iter().copied().fold(f64::INFINITY, f64::min);
-    first.of_all >= MOST && first.occasions.len() > 1 && shortest > 2.0 * analysis.waiting.uncertainty
+    let is_certain = shortest > 2.0 * analysis.waiting.uncertainty || durations_show(first);
+    first.of_all >= MOST && first.occasions.len() > 1 && is_certain
+}
+
+/// Other ranks that make others wait nearly as long are part of the answer from this share of that for the first on.
+const ALSO: f64 = 0.5;
+
+/// Other ranks that others wait for nearly as long as for the first.
+fn others(analysis: &Analysis, first: &Straggler) -> String {
+    let is_also = |one: &&Straggler| one.caused.mean >= ALSO * first.caused.mean && one.share >= WORTH;
+    let shows = |one: &&Straggler| clocks_show(analysis, one) || durations_show(one) || is_occasional(analysis, one);
+    let also = analysis.stragglers.iter().skip(1).take(NAMED).filter(is_also).filter(shows);
+    let named = |one: &Straggler| {
+        let [rank, caused] =
+            [analysis.job.ranks[one.rank].number.to_string(), Milliseconds(one.caused.mean).to_string()];
+        let steady = if one.steadiness > 0.0 { format!(", {}", steadiness(one)) } else { String::new() };
+        format!("; rank {rank} makes others wait, too: {caused}{steady}")
+    };
+    also.map(named).collect()
 }
 
 fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {
@@ -113,11 +138,11 @@ fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {
 /// the clocks show: a duration is by one clock.
 fn durations_show(first: &Straggler) -> bool {
     let longest = first.excess.iter().find(|one| one.activity != Activity::LaterStart);
-    longest.is_some_and(|one| one.longer() >= HIDING * first.caused.mean)
+    longest.is_some_and(|one| one.longer() >= HIDING * first.to_explain())
 }
 
 fn despite_clocks(analysis: &Analysis, first: &Straggler) -> String {
-    if clocks_show(analysis, first) {
+    if clocks_show(analysis, first) || analysis.waiting.uncertainty < HIDING * first.caused.mean {
         return String::new();
     }
     let uncertain = Milliseconds(analysis.waiting.uncertainty);
@@ -158,13 +183,14 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
 
 /// What the straggler does longer.
 fn reason(first: &Straggler) -> String {
-    let explains = |longer: f64| longer >= EXPLAINS * first.caused.mean;
+    let explains = |longer: f64| longer >= EXPLAINS * first.to_explain();
     // What takes longer in one step makes the rank begin the next one later.
     let is_cause = |one: &&Excess| one.activity != Activity::LaterStart || !durations_show(first);
     let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);
     let parts: Vec<String> = longest.map(excess).collect();
     match parts.is_empty() {
         true => "; nothing that it does takes much longer than on the others".to_owned(),
+        false if first.on_occasions => format!("; in these steps it {}", parts.join("; ")),
         false => format!("; it {}", parts.join("; ")),
     }
 }

@@ -6,6 +6,7 @@ mod csv;
 mod files;
 mod hang;
 mod headline;
+mod interruptible;
 mod json;
 mod operations_csv;
 mod page;
@@ -26,6 +27,7 @@ use crate::replayed::{Replayed, Request};
 use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use interruptible::interruptible;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
@@ -75,6 +77,32 @@ struct Shown {
     failure: Option<Error>,
 }
 
+impl Shown {
+    /// Replays a job. Where that fails, who waits for whom is shown all the same.
+    fn of(analysis: Analysis, hang: Hang, of_dumps: &[String], request: &Request) -> Self {
+        let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
+        let (replayed, failure) = match Replayed::of(&analysis, request) {
+            Ok(replayed) => (Some(replayed), None),
+            Err(error) if request.what_ifs.is_empty() => {
+                warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
+                (None, None)
+            }
+            Err(error) => (None, Some(error)),
+        };
+        warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
+        let hangs = hang.headline();
+        let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
+        let answer = (hangs.is_none() || waits).then(|| headline::of(&analysis, replayed.as_ref()));
+        let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
+        Shown { analysis, replayed, answer, warnings, hang, failure }
+    }
+}
+
+/// What Ctrl-C leaves of a run.
+fn interrupted() -> Summary {
+    Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() }
+}
+
 /// The parts of a run that its progress shows.
 const PARTS: u64 = 4;
 
@@ -117,7 +145,10 @@ impl Replay {
     ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
         progress.doing("reading traces");
-        let inputs = inputs::read(&self.traces)?;
+        let traces = self.traces.clone();
+        let Some(inputs) = interruptible(&context.cancel, move || inputs::read(&traces))? else {
+            return Ok(interrupted());
+        };
         let hang = Hang::of(&inputs.dumps);
         let unasked = (inputs.ranks.is_empty() && !self.request.what_ifs.is_empty())
             .then(|| "dumps without times show nothing of what changes would bring".to_owned());
@@ -131,14 +162,15 @@ impl Replay {
         self.check_alone(&job)?;
         progress.advance(1);
         progress.doing("comparing ranks");
-        let analysis = Analysis::of(job);
+        let Some(analysis) = interruptible(&context.cancel, move || Ok(Analysis::of(job)))? else {
+            return Ok(interrupted());
+        };
         progress.advance(1);
         progress.doing(format!("replaying, in up to {}", Bytes(Recorded::memory_needed(&analysis.job))));
-        let shown = self.replay(analysis, hang, &of_dumps)?;
+        let (request, warnings) = (self.request.clone(), of_dumps.clone());
+        let replay = move || Ok(Shown::of(analysis, hang, &warnings, &request));
+        let Some(shown) = interruptible(&context.cancel, replay)? else { return Ok(interrupted()) };
         progress.advance(1);
-        if context.cancelled() {
-            return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
-        }
         progress.doing("drawing");
         let json = write(files, &shown)?;
         shown.replayed.as_ref().map_or(Ok(()), |replayed| also(&shown.analysis.job, replayed))?;
@@ -236,25 +268,6 @@ impl Replay {
             return Err(values.error("recording", "this is the folder of the results, too").expected("another folder"));
         }
         Ok(Replay { traces, record, out, as_all_ranks: values.get("as_all_ranks")?, request })
-    }
-
-    /// Replays a job. Where that fails, who waits for whom is shown all the same.
-    fn replay(&self, analysis: Analysis, hang: Hang, of_dumps: &[String]) -> Result<Shown> {
-        let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
-        let (replayed, failure) = match Replayed::of(&analysis, &self.request) {
-            Ok(replayed) => (Some(replayed), None),
-            Err(error) if self.request.what_ifs.is_empty() => {
-                warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
-                (None, None)
-            }
-            Err(error) => (None, Some(error)),
-        };
-        warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
-        let hangs = hang.headline();
-        let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
-        let answer = (hangs.is_none() || waits).then(|| headline::of(&analysis, replayed.as_ref()));
-        let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
-        Ok(Shown { analysis, replayed, answer, warnings, hang, failure })
     }
 
     fn files(&self) -> Result<ResultFiles> {

@@ -16,6 +16,7 @@ mod ranks;
 
 pub use devices::class_of_kernel;
 pub use one_rank::one_rank;
+pub(crate) use outcome::depends_on_step;
 pub use outcome::{Outcome, Prediction, changed_step, predict};
 
 use crate::communication::Communication;

@@ -117,7 +117,11 @@ pub(in crate::verb) fn excess(analysis: &Analysis) -> Table {
     ];
     let first = analysis.first_straggler();
     let number = first.map_or(0, |straggler| analysis.job.ranks[straggler.rank].number);
-    let mut table = Table::new(format!("What rank {number} does longer than the others, per step"), columns);
+    let steps = match first.filter(|straggler| straggler.on_occasions) {
+        Some(straggler) => format!("in each of the {} steps in which they wait for it", straggler.occasions.len()),
+        None => "per step".to_owned(),
+    };
+    let mut table = Table::new(format!("What rank {number} does longer than the others, {steps}"), columns);
     for one in first.into_iter().flat_map(|straggler| &straggler.excess).take(EXCESS) {
         table.row([
             brief(&one.activity.name()).into(),
