@@ -9,6 +9,8 @@ use crate::waiting::{Straggler, Waiting, activities, stragglers};
 use perf4sight_base::stats::median;
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::counted;
+use perf4sight_traces::rank_list;
+use std::collections::BTreeSet;
 
 /// What is found in the traces of a job.
 #[derive(Debug, Clone)]
@@ -93,6 +95,7 @@ impl Analysis {
         warnings.extend(self.exchanges.shifts.warnings(&self.job));
         warnings.extend(self.unmatched());
         warnings.extend(self.groups().map(str::to_owned));
+        warnings.extend(self.apart());
         warnings.extend(self.clocks.warnings(&self.job));
         warnings.extend(self.plain.as_ref().err().map(|why| format!("the step without recording is not known: {why}")));
         warnings
@@ -108,6 +111,21 @@ impl Analysis {
                 "there are several process groups, and neither the traces, as those of gloo never do, nor the clocks say which one an exchange is of: they are taken for exchanges of all ranks, and who waits for whom is not known",
             ),
         }
+    }
+
+    /// Ranks that never exchange with the first one by the groups that were assumed.
+    fn apart(&self) -> Option<String> {
+        let ranks = &self.job.ranks;
+        let islands = self.exchanges.islands(ranks.len());
+        let others = ranks.iter().zip(&islands).filter(|(_, island)| **island != 0).map(|(rank, _)| rank.number);
+        let others: BTreeSet<u32> = others.collect();
+        (self.exchanges.groups == Groups::Assumed && !others.is_empty()).then(|| {
+            format!(
+                "by the clocks as they were recorded, rank {} never exchanges with {}; if clocks of different hosts are off, that may be wrong",
+                ranks[0].number,
+                rank_list(&others)
+            )
+        })
     }
 
     fn unmatched(&self) -> Vec<String> {

@@ -452,3 +452,197 @@ fn a_rank_that_is_cut_off_is_compared_as_far_as_it_goes() {
     assert!(warnings.contains("only 2 of up to 3 steps are on all ranks: rank 0 recorded more"), "{warnings}");
     assert!(warnings.contains("cut off"), "{warnings}");
 }
+
+/// Twelve steps of 60 ms of four ranks, of which rank 3 works 40 ms and the others 10, before all exchange for 10; the numbers of rank 1's
+/// exchanges and steps are higher by so much.
+fn write_numbered(folder: &Path, [exchanges, steps]: [u32; 2]) {
+    for rank in 0..4 {
+        let events = (0..12).flat_map(|number| {
+            let (begin, work) = (60_000.0 * f64::from(number), if rank == 3 { 40_000.0 } else { 10_000.0 });
+            let [sequence, name] = [number + exchanges, number + steps].map(|own| if rank == 1 { own } else { number });
+            let args = format!(
+                r#""Collective name":"allreduce","In msg nelems":64,"dtype":"Float","Group size":4,"Process Group Name":"0","Process Group Ranks":"[0, 1, 2, 3]","Seq":{sequence}"#
+            );
+            [
+                step(name, [begin, 55_000.0]),
+                on(20, "kernel", "gemm", [begin, work], ""),
+                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + work, 50_000.0 - work], &args),
+            ]
+        });
+        write(folder, rank, 4, 0, &events.collect::<Vec<_>>());
+    }
+}
+
+/// Whatever is numbered otherwise, the others wait 30 ms for rank 3.
+#[test]
+fn numbers_of_exchanges_and_steps_that_are_shifted_on_a_rank_are_seen() {
+    for (shifts, steps, told) in [
+        ([0, 0], 12, None),
+        ([1, 0], 12, Some("rank 1 numbers its exchanges (Seq) otherwise")),
+        ([0, 1], 11, Some("rank 1 numbers its steps by 1 more")),
+    ] {
+        let folder = TempDir::new().unwrap();
+        write_numbered(folder.path(), shifts);
+        let analysis = Analysis::of(read(&folder));
+        assert_eq!(analysis.job.steps.len(), steps, "{told:?}");
+        for step in &analysis.waiting.steps {
+            assert_eq!([0, 1, 2].map(|rank| step.waits(rank, 3)), [30_000_000; 3], "{told:?}");
+        }
+        assert_eq!(analysis.clocks.ranks[1].offset, 0.0, "{told:?}");
+        let warnings = analysis.warnings();
+        assert!(told.is_none_or(|told| warnings.iter().any(|warning| warning.contains(told))), "{warnings:?}");
+        assert!(told.is_some() || !warnings.iter().any(|warning| warning.contains("numbers")), "{warnings:?}");
+    }
+}
+
+/// Rank 1 has batches for seven of ten steps, and exchanges on for the others as `DistributedDataParallel.join()` does; before the steps
+/// and after them both exchange something else.
+#[test]
+fn a_rank_that_runs_out_of_steps_is_compared_in_those_that_all_have() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let late = if rank == 1 { 20_000.0 } else { 0.0 };
+        let events = (0..12).flat_map(|number| {
+            let begin = 100_000.0 * f64::from(number);
+            let is_step = (1..if rank == 1 { 8 } else { 11 }).contains(&number);
+            let exchange = reduce([begin + 10_000.0 + late, 30_000.0 - late]);
+            is_step.then(|| step(number, [begin, 90_000.0])).into_iter().chain([exchange])
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert_eq!((analysis.job.steps.len(), analysis.clocks.strangers.len()), (7, 0), "{:?}", analysis.clocks.strangers);
+    assert!(analysis.waiting.steps.iter().all(|step| step.waits(0, 1) == 20_000_000), "{:?}", analysis.waiting.steps);
+    assert!(analysis.warnings().iter().any(|warning| warning.contains("join()")), "{:?}", analysis.warnings());
+}
+
+/// The clock of rank 1 is set on by a second in the middle of forty steps, in which rank 0 waits 30 ms for it.
+#[test]
+fn a_clock_that_was_set_is_told_and_taken_back() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let late = if rank == 1 { 30_000.0 } else { 0.0 };
+        let events = (0..40).flat_map(|number| {
+            let set = if rank == 1 && number >= 20 { 1e6 } else { 0.0 };
+            let begin = 100_000.0 * f64::from(number) + set;
+            let args = r#""Collective name":"allreduce","In msg nelems":8,"dtype":"Float","Group size":2"#;
+            let time = [begin + 10_000.0 + late, 40_000.0 - late];
+            [step(number, [begin, 90_000.0]), on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", time, args)]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert!(analysis.clocks.strangers.is_empty() && analysis.job.steps.len() == 38, "{}", analysis.job.steps.len());
+    assert!(analysis.waiting.steps.iter().all(|step| (step.waits(0, 1) - 30_000_000).abs() < 1_000_000));
+    let warnings = analysis.warnings();
+    assert!(
+        warnings.iter().any(|warning| warning.contains("rank 1 was set") && warning.contains("1.00 s on")),
+        "{warnings:?}"
+    );
+}
+
+/// Ranks 0 and 1 take 50 ms for a step, and ranks 2 and 3 take 100, which they never exchange with: after twelve steps they are 600 ms apart,
+/// which is no later start. Without what rank 2 works longer, the step of the others is the longest.
+#[test]
+fn ranks_that_nothing_synchronises_begin_their_steps_by_themselves() {
+    let folder = TempDir::new().unwrap();
+    for (rank, (pair, work, long)) in
+        (0..).zip([("[0, 1]", 10.0, 50.0), ("[0, 1]", 40.0, 50.0), ("[2, 3]", 90.0, 100.0), ("[2, 3]", 10.0, 100.0)])
+    {
+        let events = (0..12).flat_map(|number| {
+            let (begin, work, end) = (1000.0 * long * f64::from(number), 1000.0 * work, 1000.0 * (long - 5.0));
+            let args = format!(
+                r#""Collective name":"allreduce","In msg nelems":64,"dtype":"Float","Group size":2,"Process Group Name":"{pair}","Process Group Ranks":"{pair}""#
+            );
+            [
+                step(number, [begin, end]),
+                on(20, "kernel", "gemm", [begin, work], ""),
+                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + work, end - work], &args),
+            ]
+        });
+        write(folder.path(), rank, 4, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "rank 2 as the others");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| (time / 1e6).round());
+    assert_eq!([before, after], [95.0, 45.0], "{outcome:?}");
+    let analysis = Analysis::of(read(&folder));
+    let longer = &analysis.stragglers[0];
+    assert!(longer.rank == 2 && longer.excess.iter().all(|one| one.activity != Activity::LaterStart), "{longer:?}");
+}
+
+/// gloo's calls name their peer by its number in the group: both pairs send to 1 and receive from 0.
+#[test]
+fn peers_of_groups_are_ranks_of_the_job() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..4u32 {
+        let own = if rank < 2 { "[0, 1]" } else { "[2, 3]" };
+        let (call, range, peer) = if rank % 2 == 0 { ("send", "send", 1) } else { ("recv_", "recv", 0) };
+        let events = (0..4).flat_map(|number| {
+            let begin = 50_000.0 * f64::from(number);
+            let shapes = r#""Input Dims":[[[100]],[],[],[]],"Input type":["float","","Scalar","Scalar"]"#;
+            let inputs = format!(r#"{shapes},"Concrete Inputs":["","","{peer}","0"]"#);
+            [
+                step(number, [begin, 40_000.0]),
+                event("cpu_op", &format!("c10d::{call}"), [begin + 5_000.0, 1_000.0], &inputs),
+                event(
+                    "user_annotation",
+                    &format!("gloo:{range}"),
+                    [begin + 5_500.0, 10_000.0],
+                    r#""Input Dims":[[100]],"Input type":["float"]"#,
+                ),
+            ]
+        });
+        write_with_groups(folder.path(), [rank, 4], 0, &["[0, 1, 2, 3]", own], &events.collect::<Vec<_>>());
+    }
+    let exchanges = Exchanges::of(&read(&folder));
+    let pairs: BTreeSet<Vec<usize>> =
+        exchanges.whole().map(|exchange| exchange.parts.iter().map(|part| part.rank).collect()).collect();
+    assert_eq!(pairs, BTreeSet::from([vec![0, 1], vec![2, 3]]));
+    assert!(exchanges.all.iter().all(|exchange| exchange.whole), "{:?}", exchanges.all);
+}
+
+/// The root of a broadcast waits in it for rank 2, which is 40 ms late, and rank 1 goes on at once: a step takes 52 ms, without the delay 12.
+#[test]
+fn who_need_not_wait_for_all_is_not_waited_for_twice() {
+    let folder = TempDir::new().unwrap();
+    let [root, other, late] = [
+        [[0, 5], [5, 45], [45, 50], [50, 51]],
+        [[0, 5], [5, 6], [6, 11], [11, 51]],
+        [[40, 44], [44, 45], [45, 50], [50, 51]],
+    ];
+    for (rank, parts) in (0..).zip([root, other, late]) {
+        let events = (0..12).flat_map(|number| {
+            let begin = 60_000.0 * f64::from(number);
+            let at = |[from, to]: [u32; 2]| [begin + 1000.0 * f64::from(from), 1000.0 * f64::from(to - from)];
+            let range =
+                |name, part| on(8, "user_annotation", name, at(part), r#""Input Dims":[[100]],"Input type":["float"]"#);
+            let work = |part| event("cpu_op", "aten::mm", at(part), "");
+            [
+                step(number, at([0, 52])),
+                work(parts[0]),
+                range("gloo:broadcast", parts[1]),
+                work(parts[2]),
+                range("gloo:barrier", parts[3]),
+                work([51, 52]),
+            ]
+        });
+        write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "rank 2 as the others");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
+    assert!((before - 52.0).abs() < 0.5 && (after - 12.0).abs() < 2.0, "{before} {after} {outcome:?}");
+}
+
+/// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
+#[test]
+fn what_a_rank_does_longer_now_and_then_is_named() {
+    let folder = TempDir::new().unwrap();
+    write_steps(folder.path(), |rank, number| if rank == 1 && number.is_multiple_of(4) { 30.0 } else { 0.0 });
+    let analysis = Analysis::of(read(&folder));
+    let first = analysis.first_straggler().unwrap();
+    assert!(first.rank == 1 && first.on_occasions && first.occasions.len() == 3, "{first:?}");
+    assert_eq!(first.excess[0].activity, Activity::Kernel("gemm".to_owned()));
+    assert!((first.excess[0].longer() - 30.0).abs() < 0.1 && (first.to_explain() - 30.0).abs() < 0.1, "{first:?}");
+}

@@ -142,11 +142,10 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
 }
 
 /// The interval of an offset where a rank may always end exchanges later than others by so much: an offset of zero, with which
-/// exchanges end together, is no chance; one that such a lag explains may be none, or whole.
+/// exchanges end together, is no chance; one that such a lag explains may be none, or greater by it.
 fn with_lag([low, high]: [f64; 2], lag: f64) -> [f64; 2] {
     match [low - lag, high + lag] {
         _ if low <= 0.0 && high >= 0.0 => [low, high],
-        [least, most] if least <= 0.0 && most >= 0.0 => [low.min(0.0), high.max(0.0)],
         both => both,
     }
 }

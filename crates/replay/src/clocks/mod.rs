@@ -114,9 +114,44 @@ impl Clocks {
             let slower = if drift.rate > 0.0 { "slower" } else { "faster" };
             format!("the clock of rank {rank} goes {percent} {slower} than that of the first rank; its times are corrected by that")
         });
+        let by_steps =
+            self.ranks.iter().zip(&job.ranks).filter(|(clock, _)| is_whole_steps(clock.offset, median_step(job)));
+        let by_steps = by_steps.map(|(clock, rank)| {
+            format!(
+                "the clock of rank {} is off by about as long as whole steps take, {}: if its host is that of the first rank, its steps are numbered otherwise",
+                rank.number,
+                Milliseconds(clock.offset.abs() / 1e6)
+            )
+        });
         let set = self.ranks.iter().enumerate().filter_map(|(rank, clock)| set::sentence(job, rank, &clock.settings));
-        unknown.chain(uncertain).chain(set).chain(drifts).chain(self.strangers.iter().cloned()).collect()
+        unknown
+            .chain(uncertain)
+            .chain(by_steps)
+            .chain(set)
+            .chain(drifts)
+            .chain(self.strangers.iter().cloned())
+            .collect()
     }
+}
+
+/// Steps that are numbered otherwise are by a few.
+const FEW_STEPS: f64 = 3.0;
+/// The share of a step that an offset is off whole steps at most.
+const ABOUT: f64 = 0.15;
+
+/// Whether an offset is about as long as one step or a few.
+fn is_whole_steps(offset: f64, step: f64) -> bool {
+    let steps = offset.abs() / step.max(1.0);
+    (1.0 - ABOUT..FEW_STEPS + ABOUT).contains(&steps) && (steps - steps.round()).abs() < ABOUT
+}
+
+/// The median step of the first rank in nanoseconds.
+fn median_step(job: &Job) -> f64 {
+    let length = |step: &crate::ranks::JobStep| {
+        let (begin, end) = job.ranks[0].steps[step.of[0]].window;
+        (end - begin) as f64
+    };
+    order::median(&job.steps.iter().map(length).collect::<Vec<_>>())
 }
 
 /// Clocks that NTP slews go wrong by at most this rate (RFC 5905); a faster one is reported.

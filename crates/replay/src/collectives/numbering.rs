@@ -2,7 +2,7 @@
 //! started one step later.
 
 use super::Call;
-use crate::ranks::Job;
+use crate::ranks::{Job, JobStep};
 use perf4sight_base::stats::median;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ struct Numbers {
 pub(crate) struct Shifts {
     /// Those of exchanges, by index of the rank.
     exchanges: BTreeMap<(usize, Group), i64>,
-    /// Those of steps.
+    /// By how many steps those of a rank are later than those of the same name.
     pub steps: BTreeMap<usize, i64>,
 }
 
@@ -31,26 +31,18 @@ impl Shifts {
     /// Finds shifts that are the same in all steps. Of one by whole steps the clocks, as they were recorded, decide what is shifted.
     pub fn of(job: &Job, calls: &[Vec<Call>]) -> Self {
         let ranks: Vec<_> = calls.iter().enumerate().map(|(rank, calls)| numbers(job, rank, calls)).collect();
-        let groups: BTreeSet<&Group> = ranks.iter().flat_map(|own| own.keys().map(|(group, _)| group)).collect();
+        let groups: BTreeSet<&Group> = ranks.iter().flat_map(BTreeMap::keys).collect();
         let mut shifts = Shifts::default();
         for group in groups {
-            let step = |rank: usize, step: usize| ranks[rank].get(&(group.clone(), step)).copied();
-            let members: Vec<usize> =
-                (0..ranks.len()).filter(|rank| ranks[*rank].keys().any(|(own, _)| own == group)).collect();
-            let Some((first, others)) = members.split_first() else { continue };
-            for other in others {
-                let Some((by, count)) =
-                    shift(job, |index| step(*first, index), |index| step(*other, index), [*first, *other])
-                else {
-                    continue;
-                };
+            let mut members = ranks.iter().enumerate().filter_map(|(rank, own)| Some((rank, own.get(group)?)));
+            let Some(first) = members.next() else { continue };
+            for other in members {
+                let pair = Pair { job, first, other };
+                let Some((by, count)) = pair.shift() else { continue };
                 let steps = if by % count == 0 { by / count } else { 0 };
-                let apart = |shift: i64| {
-                    apart(job, |index| step(*first, index), |index| step(*other, index), [*first, *other], shift)
-                };
-                match steps != 0 && apart(steps) < apart(0) {
-                    true => _ = shifts.steps.insert(*other, steps),
-                    false => _ = shifts.exchanges.insert((*other, group.clone()), by),
+                match steps != 0 && pair.apart(steps) < pair.apart(0) {
+                    true => _ = shifts.steps.insert(other.0, steps),
+                    false => _ = shifts.exchanges.insert((other.0, group.clone()), by),
                 }
             }
         }
@@ -84,15 +76,19 @@ impl Shifts {
     }
 }
 
-/// The numbers of each group's exchanges in each step of a rank.
-fn numbers(job: &Job, rank: usize, calls: &[Call]) -> BTreeMap<(Group, usize), Numbers> {
-    let mut numbers: BTreeMap<(Group, usize), Numbers> = BTreeMap::new();
+/// The numbers of a group's exchanges in each step of a rank, by the index in its steps.
+type OfSteps = BTreeMap<usize, Numbers>;
+
+/// The numbers of the exchanges of each group of a rank.
+fn numbers(job: &Job, rank: usize, calls: &[Call]) -> BTreeMap<Group, OfSteps> {
+    let mut numbers: BTreeMap<Group, OfSteps> = BTreeMap::new();
     let base = job.ranks[rank].trace.header.base;
     for call in calls.iter().filter(|call| !call.operation.is_between_two()) {
         let Some((step, sequence)) = call.step.zip(call.arguments.sequence) else { continue };
         let (own, end) = (i64::try_from(sequence).unwrap_or(i64::MAX), call.time.1.saturating_add(base));
         let group = (call.arguments.group.clone(), call.arguments.ranks.clone());
-        let known = numbers.entry((group, step)).or_insert(Numbers { first: own, count: 0, end });
+        let steps = numbers.entry(group).or_default();
+        let known = steps.entry(step).or_insert(Numbers { first: own, count: 0, end });
         known.count += 1;
         if own < known.first {
             (known.first, known.end) = (own, end);
@@ -101,35 +97,34 @@ fn numbers(job: &Job, rank: usize, calls: &[Call]) -> BTreeMap<(Group, usize), N
     numbers
 }
 
-/// By how much the numbers of the second rank are higher in all steps, and how many there are in each; none if that differs, or is
-/// nothing.
-fn shift(
-    job: &Job,
-    first: impl Fn(usize) -> Option<Numbers>,
-    other: impl Fn(usize) -> Option<Numbers>,
-    ranks: [usize; 2],
-) -> Option<(i64, i64)> {
-    let of_step = |step: &crate::ranks::JobStep| {
-        let (one, two) = (first(step.of[ranks[0]])?, other(step.of[ranks[1]])?);
-        (one.count == two.count).then_some((two.first.saturating_sub(one.first), one.count))
-    };
-    let all: Option<BTreeSet<(i64, i64)>> = job.steps.iter().map(of_step).collect();
-    let mut all = all?.into_iter();
-    all.next().filter(|(by, _)| *by != 0 && all.next().is_none())
+/// Two ranks of a group, by index, with its numbers on each.
+struct Pair<'a> {
+    job: &'a Job,
+    first: (usize, &'a OfSteps),
+    other: (usize, &'a OfSteps),
 }
 
-/// How far exchanges of two ranks end apart, in nanoseconds, where the steps of the second one are so many earlier than their names say.
-fn apart(
-    job: &Job,
-    first: impl Fn(usize) -> Option<Numbers>,
-    other: impl Fn(usize) -> Option<Numbers>,
-    ranks: [usize; 2],
-    shift: i64,
-) -> f64 {
-    let of_step = |step: &crate::ranks::JobStep| {
-        let own = step.of[ranks[1]].checked_add_signed(isize::try_from(-shift).ok()?)?;
-        Some(first(step.of[ranks[0]])?.end.saturating_sub(other(own)?.end).saturating_abs() as f64)
-    };
-    let all: Vec<f64> = job.steps.iter().filter_map(of_step).collect();
-    if all.is_empty() { f64::INFINITY } else { median(&all) }
+impl Pair<'_> {
+    /// By how much the numbers of the second rank are higher in all steps, and how many there are in each; none if that differs, or is
+    /// nothing.
+    fn shift(&self) -> Option<(i64, i64)> {
+        let of_step = |step: &JobStep| {
+            let (one, two) = (self.first.1.get(&step.of[self.first.0])?, self.other.1.get(&step.of[self.other.0])?);
+            (one.count == two.count).then_some((two.first.saturating_sub(one.first), one.count))
+        };
+        let all: Option<BTreeSet<(i64, i64)>> = self.job.steps.iter().map(of_step).collect();
+        let mut all = all?.into_iter();
+        all.next().filter(|(by, _)| *by != 0 && all.next().is_none())
+    }
+
+    /// How far exchanges end apart, in nanoseconds, where the steps of the second rank are so many later than those of the same name.
+    fn apart(&self, steps: i64) -> f64 {
+        let of_step = |step: &JobStep| {
+            let own = step.of[self.other.0].checked_add_signed(isize::try_from(-steps).ok()?)?;
+            let [one, two] = [self.first.1.get(&step.of[self.first.0])?, self.other.1.get(&own)?].map(|step| step.end);
+            Some(one.saturating_sub(two).saturating_abs() as f64)
+        };
+        let all: Vec<f64> = self.job.steps.iter().filter_map(of_step).collect();
+        if all.is_empty() { f64::INFINITY } else { median(&all) }
+    }
 }

@@ -22,9 +22,7 @@ pub struct Job {
     pub steps: Vec<JobStep>,
     /// The numbers of steps that all ranks have and that are left out, with the reason.
     left_out: BTreeMap<LeftOut, usize>,
-    /// Why traces of ranks are not used, in sentences: they have no event.
-    empty: Vec<String>,
-    /// By how many steps more some ranks number theirs than the others, by index of the rank.
+    /// By how many steps those of some ranks are later than those of the same name on the others, by index of the rank.
     pub(crate) renumbered: BTreeMap<usize, i64>,
 }
 
@@ -59,22 +57,13 @@ pub(crate) enum LeftOut {
     ClockSet,
 }
 
-/// What a trace without steps lacks.
-const NO_EVENT: &str = "has no event that takes time";
-
 /// A trace without steps. Events that were left out may be the reason.
 fn without_events(rank: &Rank) -> Error {
-    let error = Error::input(NO_EVENT).file(&rank.trace.file);
+    let error = Error::input("has no event that takes time").file(&rank.trace.file);
     match rank.trace.damage.of_trace().first() {
         Some(warning) => error.help(warning),
         None => error.help("leave it out, or record it again"),
     }
-}
-
-/// That a rank without steps is left out.
-fn left_out(rank: &Rank) -> String {
-    let why = rank.trace.damage.of_trace().first().map_or(String::new(), |warning| format!(" ({warning})"));
-    format!("rank {} is left out: {} {NO_EVENT}{why}", rank.number, rank.trace.file.display())
 }
 
 impl Job {
@@ -100,20 +89,12 @@ impl Job {
     /// Traces of jobs with different numbers of ranks, ranks without a step in common.
     pub fn of(traces: Vec<Ranked>) -> Result<Self> {
         let world_size = world_size(&traces)?;
-        let ranks = traces.into_iter().map(Rank::of);
-        let (ranks, empty): (Vec<Rank>, Vec<Rank>) = ranks.partition(|rank| !rank.steps.is_empty());
+        let ranks: Vec<Rank> = traces.into_iter().map(Rank::of).collect();
         let steps = common(&ranks);
-        match empty.first() {
-            Some(empty) if ranks.is_empty() => Err(without_events(empty)),
-            _ if steps.is_empty() => Err(nothing_in_common(&ranks)),
-            _ => Ok(Job {
-                empty: empty.iter().map(left_out).collect(),
-                ranks,
-                world_size,
-                steps,
-                left_out: BTreeMap::new(),
-                renumbered: BTreeMap::new(),
-            }),
+        match ranks.iter().find(|rank| rank.steps.is_empty()) {
+            Some(empty) => Err(without_events(empty)),
+            None if steps.is_empty() => Err(nothing_in_common(&ranks)),
+            None => Ok(Job { ranks, world_size, steps, left_out: BTreeMap::new(), renumbered: BTreeMap::new() }),
         }
     }
 
@@ -121,8 +102,7 @@ impl Job {
     pub fn alone(&self) -> Option<Error> {
         let [alone] = self.ranks.as_slice() else { return None };
         let size = self.world_size.filter(|size| *size > 1)?;
-        let others = self.empty.iter().map(|why| format!("; {why}")).collect::<String>();
-        let error = Error::input(format!("is rank {} of {size}, alone{others}", alone.number)).file(&alone.trace.file);
+        let error = Error::input(format!("is rank {} of {size}, alone", alone.number)).file(&alone.trace.file);
         Some(error.expected("traces of all ranks"))
     }
 
@@ -142,7 +122,7 @@ impl Job {
         *self.left_out.entry(why).or_default() += steps.len();
     }
 
-    /// Takes the steps of some ranks, by index, for so many earlier ones than their names say, if steps in common remain.
+    /// Compares the steps of some ranks, by index, with so many later ones than those of the same name, if steps in common remain.
     pub(crate) fn renumber(&mut self, ranks: BTreeMap<usize, i64>) {
         let moved = |step: &JobStep| {
             let of = step.of.iter().enumerate().map(|(rank, index)| {
@@ -168,7 +148,7 @@ impl Job {
         let damage = self.ranks.iter().flat_map(damage);
         let doubts = self.ranks.iter().flat_map(doubts::of);
         let shifted = self.renumbered.iter().map(|(rank, by)| {
-            let more = if *by > 0 { "more" } else { "less" };
+            let more = if *by < 0 { "more" } else { "less" };
             let number = self.ranks[*rank].number;
             format!(
                 "rank {number} numbers its steps by {} {more} than the others, by the numbers of their exchanges (Seq): they are compared by these",
@@ -176,15 +156,7 @@ impl Job {
             )
         });
         let steps = self.missing_steps().into_iter().chain(self.ran_out()).chain(self.steps_left_out()).chain(shifted);
-        self.empty
-            .iter()
-            .cloned()
-            .chain(self.missing_ranks())
-            .chain(steps)
-            .chain(of_others)
-            .chain(damage)
-            .chain(doubts)
-            .collect()
+        self.missing_ranks().into_iter().chain(steps).chain(of_others).chain(damage).chain(doubts).collect()
     }
 
     /// The ranks that are not given; empty if the number of ranks is not known.
@@ -213,15 +185,20 @@ impl Job {
         (most > common).then(|| format!("only {common} of up to {most} steps are on all ranks: {more}"))
     }
 
-    /// Ranks that have fewer steps than others, and exchange on after their last one.
+    /// Ranks that have fewer steps than others, and exchange more after the last one that all have than in it.
     fn ran_out(&self) -> Option<String> {
         let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
-        let goes_on = |rank: &&Rank| {
-            let end = rank.steps.last().map_or(i64::MAX, |step| step.window.1);
-            rank.steps.len() < most
-                && rank.trace.events.iter().any(|event| event.start > end && rank.trace.is_exchange(event))
+        let last = &self.steps.last()?.of;
+        let goes_on = |(place, rank): &(usize, &Rank)| {
+            let (begin, end) = rank.steps[last[*place]].window;
+            let exchanges = |from: i64, to: i64| {
+                let began = rank.trace.events.iter().filter(|event| (from..to).contains(&event.start));
+                began.filter(|event| rank.trace.is_exchange(event)).count()
+            };
+            rank.steps.len() < most && exchanges(end, i64::MAX) > exchanges(begin, end)
         };
-        let ranks: BTreeSet<u32> = self.ranks.iter().filter(goes_on).map(|rank| rank.number).collect();
+        let ranks = self.ranks.iter().enumerate().filter(goes_on);
+        let ranks: BTreeSet<u32> = ranks.map(|(_, rank)| rank.number).collect();
         (!ranks.is_empty()).then(|| {
             format!(
                 "{} ran out of steps and exchanged on for the others, as DistributedDataParallel.join() does with uneven inputs: only the steps that all ranks have are compared",
@@ -320,7 +297,5 @@ fn nothing_in_common(ranks: &[Rank]) -> Error {
     let some: Vec<String> = ranks.iter().take(3).map(named).collect();
     let error = Error::input(format!("no step is on all ranks: {}", some.join(", ")));
     let error = error.expected("traces of the same steps of one job, one of each rank");
-    let damage = ranks.iter().find_map(|rank| Some((rank.number, rank.trace.damage.of_trace().into_iter().next()?)));
-    let error = damage.map_or(error.clone(), |(rank, warning)| error.help(format!("rank {rank}: {warning}")));
     ranks.first().map_or(error.clone(), |rank| error.file(&rank.trace.file))
 }

@@ -6,6 +6,7 @@ use crate::replayed::Replayed;
 use crate::waiting::{Activity, Excess, Straggler};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_traces::rank_list;
 use perf4sight_traces::shortened::brief;
 
 /// Waiting is an answer from this share of a step on.
@@ -40,15 +41,7 @@ fn who_waits(analysis: &Analysis) -> String {
     if analysis.exchanges.groups == Groups::Unknown {
         return "which process group an exchange is of is not known: nor is who waits for whom".to_owned();
     }
-    let Some(first) = analysis.first_straggler() else {
-        let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
-        return match exchanged > 1 {
-            true if takes_from_any(analysis) => "ranks receive from any other one, and the traces do not say from which: who waits for whom is not known",
-            true => "no exchange of one rank matches one of another, as if the traces were of different jobs: who waits for whom is not known",
-            false => "the ranks exchange nothing: who waits for whom is not known",
-        }
-        .to_owned();
-    };
+    let Some(first) = analysis.first_straggler() else { return nothing_matches(analysis) };
     let whole = analysis.step().map_or(0.0, |step| step.mean);
     match first.share >= WORTH && certain(analysis, first) {
         true => format!(
@@ -59,7 +52,7 @@ fn who_waits(analysis: &Analysis) -> String {
             others(analysis, first)
         ),
         false if first.share >= WORTH && is_occasional(analysis, first) => format!(
-            "rank {} makes the others wait now and then: {} in {} of {} steps, {} of a step's {} on average; that is {} of all waiting{}",
+            "rank {} makes the others wait now and then: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
             Milliseconds(mean(&first.occasions)),
             first.occasions.len(),
@@ -70,7 +63,7 @@ fn who_waits(analysis: &Analysis) -> String {
             reason(first)
         ),
         false if clocks_hide(analysis, first) => format!(
-            "the others seem to wait for rank {}, {} of a step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
+            "the others seem to wait for rank {}, {} of the mean step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
             analysis.job.ranks[first.rank].number,
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
@@ -78,7 +71,8 @@ fn who_waits(analysis: &Analysis) -> String {
             Milliseconds(analysis.waiting.uncertainty)
         ),
         false => format!(
-            "no rank in particular makes the others wait: rank {} most, for {} of a step's {}, {}",
+            "no rank in particular makes the others wait{}: rank {} most, for {} of the mean step's {}, {}",
+            beside_missing(analysis),
             analysis.job.ranks[first.rank].number,
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
@@ -87,8 +81,32 @@ fn who_waits(analysis: &Analysis) -> String {
     }
 }
 
+/// Why no exchange is known of several ranks.
+fn nothing_matches(analysis: &Analysis) -> String {
+    let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
+    let missing = analysis.job.missing();
+    let why = match exchanged > 1 {
+        false => "the ranks exchange nothing".to_owned(),
+        true if lacks_peers(analysis) => "the traces do not say from which ranks others receive, as those of gloo that are recorded without shapes (record_shapes=True) or receive from any rank".to_owned(),
+        true if missing.is_empty() => {
+            "no exchange of one rank matches one of another, as if the traces were of different jobs".to_owned()
+        }
+        true => format!("no exchange is among the ranks with a trace, as if all were with {}", rank_list(&missing)),
+    };
+    format!("{why}: who waits for whom is not known")
+}
+
+/// Of whom it is not known whether they make the others wait.
+fn beside_missing(analysis: &Analysis) -> String {
+    let missing = analysis.job.missing();
+    match missing.is_empty() {
+        true => String::new(),
+        false => format!(", unless one without a trace does ({})", rank_list(&missing)),
+    }
+}
+
 /// Whether ranks receive what no trace says the sender of.
-fn takes_from_any(analysis: &Analysis) -> bool {
+fn lacks_peers(analysis: &Analysis) -> bool {
     let mut calls = analysis.exchanges.calls.iter().flatten();
     analysis.job.ranks.len() > 2
         && calls.any(|call| call.operation == Operation::Receive && call.arguments.peers[0].is_none())
@@ -173,7 +191,7 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
         .interval
         .map_or(String::new(), |[low, high]| format!(" (95 %: {} – {})", Milliseconds(low), Milliseconds(high)));
     format!(
-        "rank {} makes the others wait {}{interval} of a step's {}, {}",
+        "rank {} makes the others wait {}{interval} of the mean step's {}, {}",
         analysis.job.ranks[first.rank].number,
         Milliseconds(first.caused.mean),
         Milliseconds(whole),

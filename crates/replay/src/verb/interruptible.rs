@@ -25,9 +25,12 @@ pub(super) fn interruptible<T: Send + 'static>(
     let worker = thread::Builder::new().stack_size(STACK).spawn(move || drop(done.send(work())));
     let worker = worker.map_err(|cause| Error::io(Path::new("thread"), "begin to read traces", &cause))?;
     loop {
-        match result.recv_timeout(LOOKS) {
+        let found = result.recv_timeout(LOOKS);
+        if cancel.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match found {
             Ok(found) => return found.map(Some),
-            Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => return Ok(None),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => match worker.join() {
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -55,7 +58,7 @@ mod tests {
         });
         assert!(left.unwrap().is_none() && begun.elapsed() < Duration::from_secs(5));
         assert_eq!(interruptible(&AtomicBool::new(false), || Ok(2)).unwrap(), Some(2));
-        let failed = interruptible(&cancel, || Err::<(), Error>(Error::input("is no trace")));
+        let failed = interruptible(&AtomicBool::new(false), || Err::<(), Error>(Error::input("is no trace")));
         assert!(failed.unwrap_err().to_string().contains("is no trace"));
     }
 }

@@ -223,7 +223,7 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
     let of_rank = |straggler: &crate::waiting::Straggler| {
         let columns = [
             (Column::number("waited_for_ms", "others wait"), Cell::from(Milliseconds(straggler.caused.mean))),
-            (Column::number("waited_for_percent", "share of a step"), Percent(100.0 * straggler.share).into()),
+            (Column::number("waited_for_percent", "of the mean step"), Percent(100.0 * straggler.share).into()),
         ];
         let about = format!("rank {}", analysis.job.ranks[straggler.rank].number);
         columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
@@ -306,19 +306,21 @@ const DISTURBED: f64 = 5.0;
 fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
     let unlike = (alike < all)
-        .then(|| format!("{} of {all} steps are replayed: in the others the ranks do something else", alike));
+        .then(|| format!("{alike} of {all} steps are replayed, and what-ifs are of these alone: in the others the ranks do something else"));
+    let alone = (alike == 1 && replayed.answered().next().is_some())
+        .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
     let longer = 100.0 * (replayed.as_recorded as f64 / replayed.undisturbed.max(1) as f64 - 1.0);
     let disturbed = (longer > DISTURBED).then(|| {
         format!(
-            "recorded steps take {} longer than the replayed one, whose operations are those of the faster half of the steps: other programs seem to have disturbed something else in each; the replay is of a step without that",
+            "recorded steps take {} longer than the replayed step, whose operations are those of the faster half of them: other programs seem to have disturbed something else in each; the replayed step is without that",
             Percent(longer)
         )
     });
     let varies = replayed.mean.map(|mean| {
         format!(
-            "steps differ in what takes long in them, so that none is typical: shown is the one of median length, and what-ifs are of the mean of all, {}",
+            "steps differ in what takes long in them: the replayed step that is shown is the one of median length, and those of what-ifs are the mean of all, {} without a change",
             Milliseconds(mean as f64 / 1e6)
         )
     });
@@ -326,7 +328,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
         format!(
-            "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and a step without recording may be shorter still; perf4sight record measures it, or give the time of a step without the profiler (perf4sight replay --plain-step-ms)"
+            "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and the plain step, without recording, may be shorter still; perf4sight record measures it, or give its time (perf4sight replay --plain-step-ms)"
         )
     });
     let absent =
@@ -344,7 +346,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, far, varies, disturbed, distorted, unknown, absent]
+    [unlike, alone, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
         .flatten()
         .chain(assumed)

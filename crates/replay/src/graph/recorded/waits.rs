@@ -87,9 +87,11 @@ fn during(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
         Some(step.track_of(part.launch).and_then(|track| longest_within(step, track, from, part.end)))
     };
     let rows: Vec<Option<usize>> = steps.iter().map(|(_, ranks)| longest(ranks)).collect::<Option<_>>()?;
-    let late = steps.iter().zip(&rows).filter(|((_, ranks), _)| waits_long(ranks, rank, number));
-    let late: Vec<Option<usize>> = late.map(|(_, row)| *row).collect();
-    consistent(&rows).or_else(|| consistent(&late).filter(|_| late.len() >= FEWEST))
+    consistent(&rows).or_else(|| {
+        let late = steps.iter().zip(&rows).filter(|((_, ranks), _)| waits_long(ranks, rank, number));
+        let late: Vec<Option<usize>> = late.map(|(_, row)| *row).collect();
+        consistent(&late).filter(|_| late.len() >= FEWEST)
+    })
 }
 
 /// Fewer steps in which a rank waits long are chance.

@@ -26,7 +26,7 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
     let columns = [
         Column::number("rank", "rank"),
         Column::number("steps", "steps"),
-        Column::number("step_ms", "step"),
+        Column::number("step_ms", "own step"),
         Column::number("waits_ms", "waits"),
         Column::number("waited_for_ms", "others wait"),
         Column::number("exposed_ms", "exposed"),
@@ -79,7 +79,7 @@ pub(in crate::verb) fn pairs(analysis: &Analysis) -> Table {
         Column::number("mean_ms", "mean"),
         Column::number("low_ms", "95 % from"),
         Column::number("high_ms", "to"),
-        Column::number("percent", "share of a step"),
+        Column::number("percent", "of the mean step"),
     ];
     let mut table = Table::new("Who waits for whom, per step", columns);
     let length = analysis.step().map_or(0.0, |step| step.mean);
