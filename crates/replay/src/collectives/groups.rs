@@ -116,21 +116,40 @@ impl Search<'_> {
         let found = possible.filter_map(|offset| {
             let search = Search { offsets: moved(offset), ..*self };
             let groups = search.groups_in_order()?;
-            Some((search.offsets, groups))
+            Some((search.transfers(&groups), search.offsets, groups))
         });
-        found.min_by_key(|(_, groups)| groups.len()).filter(|(_, groups)| groups.len() < chosen.len())
+        let best = found.min_by_key(|(transfers, _, groups)| (groups.len(), *transfers))?;
+        (best.2.len() < chosen.len()).then_some((best.1, best.2))
+    }
+
+    /// How long the transfers of exchanges take together, in nanoseconds: most of a long exchange is waiting for a rank that is late.
+    fn transfers(&self, chosen: &[usize]) -> i64 {
+        let (mut heads, mut sum) = (vec![0; self.steps.len()], 0i64);
+        for members in chosen.iter().map(|group| &self.groups[*group]) {
+            for step in 0..self.job.steps.len() {
+                let times = members.iter().map(|rank| self.time(*rank, self.steps[*rank][heads[*rank]][step]));
+                let [last_start, first_end] =
+                    times.fold([i64::MIN, i64::MAX], |[last, first], [start, end]| [last.max(start), first.min(end)]);
+                sum = sum.saturating_add(first_end.saturating_sub(last_start).max(0));
+            }
+            members.iter().for_each(|rank| heads[*rank] += 1);
+        }
+        sum
+    }
+
+    /// From when to when a call of a rank lasts, in nanoseconds from the Unix epoch by the clock that is assumed for it.
+    fn time(&self, rank: usize, call: usize) -> [i64; 2] {
+        let base = self.job.ranks[rank].trace.header.base.saturating_add(self.offsets[rank]);
+        let (start, end) = self.calls[rank][call].time;
+        [start, end].map(|moment| moment.saturating_add(base))
     }
 
     /// What has to be added to the times of the second rank for two calls to be parts of one exchange in every step: with which they end
     /// together, if that is possible.
     fn offset(&self, [(first, calls_of_first), (other, calls_of_other)]: [(usize, &Vec<usize>); 2]) -> Option<i64> {
-        let times = |rank: usize, call: usize| {
-            let (base, time) = (self.job.ranks[rank].trace.header.base, self.calls[rank][call].time);
-            [time.0, time.1].map(|moment| moment.saturating_add(base).saturating_add(self.offsets[rank]))
-        };
         let (mut least, mut most, mut apart) = (i64::MIN, i64::MAX, Vec::new());
         for (one, two) in calls_of_first.iter().zip(calls_of_other) {
-            let ([start, end], [own_start, own_end]) = (times(first, *one), times(other, *two));
+            let ([start, end], [own_start, own_end]) = (self.time(first, *one), self.time(other, *two));
             least = least.max(start.saturating_sub(own_end));
             most = most.min(end.saturating_sub(own_start));
             apart.push(end.saturating_sub(own_end));
