@@ -4,11 +4,13 @@ use crate::clocks::Clocks;
 use crate::collectives::{Exchanges, Groups};
 use crate::exposed::{OfRank, exposed};
 use crate::plain_step::{self, PlainStep};
-use crate::ranks::Job;
+use crate::ranks::{Job, LeftOut};
 use crate::waiting::{Straggler, Waiting, activities, stragglers};
 use perf4sight_base::stats::median;
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::counted;
+use perf4sight_traces::rank_list;
+use std::collections::BTreeSet;
 
 /// What is found in the traces of a job.
 #[derive(Debug, Clone)]
@@ -33,12 +35,22 @@ impl Analysis {
     /// Analyses a job.
     pub fn of(mut job: Job) -> Self {
         let mut exchanges = Exchanges::of(&job);
-        let incomplete = exchanges.incomplete_steps(&job);
-        if !incomplete.is_empty() {
-            job.leave_out(&incomplete);
+        if !exchanges.shifts.steps.is_empty() {
+            job.renumber(std::mem::take(&mut exchanges.shifts.steps));
             exchanges = Exchanges::of(&job);
         }
-        let clocks = Clocks::of(&job, &exchanges);
+        let incomplete = exchanges.incomplete_steps(&job);
+        if !incomplete.is_empty() {
+            job.leave_out(&incomplete, LeftOut::Incomplete);
+            exchanges = Exchanges::of(&job);
+        }
+        let mut clocks = Clocks::of(&job, &exchanges);
+        let set = clocks.set_during(&job);
+        if !set.is_empty() {
+            job.leave_out(&set, LeftOut::ClockSet);
+            exchanges = Exchanges::of(&job);
+            clocks = Clocks::of(&job, &exchanges);
+        }
         let is_known = clocks.strangers.is_empty() && exchanges.groups != Groups::Unknown;
         let waiting = if is_known { Waiting::of(&job, &exchanges, &clocks) } else { Waiting::unknown(&job, &clocks) };
         let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
@@ -80,8 +92,10 @@ impl Analysis {
     /// Warnings, in sentences: what is missing, what matches nowhere, what is uncertain.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.job.warnings();
+        warnings.extend(self.exchanges.shifts.warnings(&self.job));
         warnings.extend(self.unmatched());
         warnings.extend(self.groups().map(str::to_owned));
+        warnings.extend(self.apart());
         warnings.extend(self.clocks.warnings(&self.job));
         warnings.extend(self.plain.as_ref().err().map(|why| format!("the step without recording is not known: {why}")));
         warnings
@@ -97,6 +111,21 @@ impl Analysis {
                 "there are several process groups, and neither the traces, as those of gloo never do, nor the clocks say which one an exchange is of: they are taken for exchanges of all ranks, and who waits for whom is not known",
             ),
         }
+    }
+
+    /// Ranks that never exchange with the first one by the groups that were assumed.
+    fn apart(&self) -> Option<String> {
+        let ranks = &self.job.ranks;
+        let islands = self.exchanges.islands(ranks.len());
+        let others = ranks.iter().zip(&islands).filter(|(_, island)| **island != 0).map(|(rank, _)| rank.number);
+        let others: BTreeSet<u32> = others.collect();
+        (self.exchanges.groups == Groups::Assumed && !others.is_empty()).then(|| {
+            format!(
+                "by the clocks as they were recorded, rank {} never exchanges with {}; if clocks of different hosts are off, that may be wrong",
+                ranks[0].number,
+                rank_list(&others)
+            )
+        })
     }
 
     fn unmatched(&self) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::graph::{RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
 use crate::ranks::Job;
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
-use crate::what_if::{Change, InHalf, Known, Outcome, parse_with, predict};
+use crate::what_if::{Change, InHalf, Known, Outcome, depends_on_step, parse_with, predict};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::{median, percentile};
@@ -165,6 +165,18 @@ impl Request {
         Ok(communication)
     }
 
+    /// Whether any scenario brings something else to the typical step than to all recorded ones. One that cannot be asked is refused
+    /// later.
+    fn depends_on_step(&self, recorded: &Recorded, known: &Known) -> Result<bool> {
+        let communication = self.communication(recorded)?;
+        let depends = |text: &String| {
+            changes(text, known)
+                .and_then(|changes| depends_on_step(recorded, &communication, &changes))
+                .unwrap_or(false)
+        };
+        Ok(!recorded.varies && self.what_ifs.iter().any(depends))
+    }
+
     /// What an all-reduce of so many ranks costs by the table, if there is one.
     fn table(&self) -> Result<Option<impl Fn(u32) -> Result<Cost>>> {
         let Some(file) = &self.nccl_tests else { return Ok(None) };
@@ -205,6 +217,10 @@ impl Replayed {
     pub fn of(analysis: &Analysis, request: &Request) -> Result<Self> {
         let Analysis { job, exchanges, clocks, .. } = analysis;
         let (mut recorded, left_out) = Recorded::with_left_out(job, exchanges, clocks)?;
+        let known = request.known_of(job)?;
+        if request.depends_on_step(&recorded, &known)? {
+            recorded.take_mean_of_all();
+        }
         let steps = steps(&recorded);
         let [least, undisturbed, as_recorded] = [recorded.least(), recorded.typical.clone(), recorded.as_recorded()]
             .map(|step| step.time(&simulate(&step.graph)));
@@ -212,7 +228,6 @@ impl Replayed {
         let plain = given.or(analysis.plain.clone().ok().flatten());
         let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
-        let known = request.known_of(job)?;
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
         if before == 0 {
             return Err(nothing_to_replay());

@@ -139,34 +139,45 @@ fn processors_that_end_exchanges_at_different_times_have_one_clock() {
 }
 
 /// Ranks 0 and 1 exchange something at 10 ms, as do ranks 2 and 3 at 60, and then all of them; rank 2 comes 50 ms late. Of gloo's
-/// exchanges no trace says which group they are of, and all have the same size.
+/// exchanges no trace says which group they are of, and all have the same size. The same on two hosts whose clocks are a second apart.
 #[test]
 fn exchanges_of_several_groups_without_names_are_told_apart_by_when_they_are_possible() {
-    let folder = TempDir::new().unwrap();
     let parts = [
         (["[0, 1, 2, 3]", "[0, 1]"], [[10_000.0, 11_000.0], [12_000.0, 62_000.0]]),
         (["[0, 1, 2, 3]", "[0, 1]"], [[10_000.0, 11_000.0], [12_000.0, 62_000.0]]),
         (["[0, 1, 2, 3]", "[2, 3]"], [[60_000.0, 61_000.0], [61_200.0, 62_000.0]]),
         (["[0, 1, 2, 3]", "[2, 3]"], [[10_000.0, 61_000.0], [61_200.0, 62_000.0]]),
     ];
-    for (rank, (groups, parts)) in (0..).zip(parts) {
-        let events = (0..8).flat_map(|number| {
-            let begin = 70_000.0 * f64::from(number);
-            let [first, second] = parts.map(|[start, end]| reduce([begin + start, end - start]));
-            [step(number, [begin, 69_000.0]), first, second]
-        });
-        write_with_groups(folder.path(), [rank, 4], 0, &groups, &events.collect::<Vec<_>>());
+    for off in [0, 1_000_000_000] {
+        let folder = TempDir::new().unwrap();
+        for (rank, (groups, parts)) in (0..).zip(parts) {
+            let events = (0..8).flat_map(|number| {
+                let begin = 70_000.0 * f64::from(number);
+                let [first, second] = parts.map(|[start, end]| reduce([begin + start, end - start]));
+                [step(number, [begin, 69_000.0]), first, second]
+            });
+            write_with_groups(
+                folder.path(),
+                [rank, 4],
+                if rank > 1 { off } else { 0 },
+                &groups,
+                &events.collect::<Vec<_>>(),
+            );
+        }
+        let analysis = Analysis::of(read(&folder));
+        assert_eq!(analysis.exchanges.groups, Groups::Assumed);
+        let mut sizes: Vec<(&str, usize)> =
+            analysis.exchanges.all.iter().map(|exchange| (exchange.ranks.as_str(), exchange.parts.len())).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        assert_eq!(sizes, [("[0, 1, 2, 3]", 4), ("[0, 1]", 2), ("[2, 3]", 2)]);
+        let step = &analysis.waiting.steps[3];
+        assert_eq!([step.waits(3, 2), step.waits(0, 1)], [50_000_000, 0]);
+        for (clock, off) in analysis.clocks.ranks.iter().zip([0, 0, off, off]) {
+            // Which of two exchanges that end a millisecond apart is that of all ranks makes no other difference.
+            assert!((clock.offset + off as f64).abs() < 1.5e6, "{:?}", analysis.clocks);
+        }
     }
-    let analysis = Analysis::of(read(&folder));
-    assert_eq!(analysis.exchanges.groups, Groups::Assumed);
-    let mut sizes: Vec<(&str, usize)> =
-        analysis.exchanges.all.iter().map(|exchange| (exchange.ranks.as_str(), exchange.parts.len())).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    assert_eq!(sizes, [("[0, 1, 2, 3]", 4), ("[0, 1]", 2), ("[2, 3]", 2)]);
-    let step = &analysis.waiting.steps[3];
-    assert_eq!([step.waits(3, 2), step.waits(0, 1)], [50_000_000, 0]);
-    assert!(analysis.clocks.ranks.iter().all(|clock| clock.offset == 0.0), "{:?}", analysis.clocks);
 }
 
 /// Forty exchanges of eight ranks in each step, which end up to 9 ms apart, and groups of two that nobody uses: more ways to choose groups
@@ -192,30 +203,65 @@ fn groups_that_are_not_used_leave_the_exchanges_of_all_ranks() {
     assert!(exchanges.all.iter().all(|exchange| exchange.parts.len() == 8), "{:?}", exchanges.all[0]);
 }
 
-/// Each of four ranks takes 100 ms more in every fourth step, so that every step takes 150 and none of them is like the
-/// usual times of its operations. Transfers take 10 ms of them, of which a link twice as fast saves half: 5 / 150 = 3.3 %.
-#[test]
-fn steps_of_which_each_has_another_straggler_are_answered_by_their_mean() {
-    let folder = TempDir::new().unwrap();
+/// Twelve steps of four ranks, in which each works 40 ms and `more` of rank and step, and all exchange for 10 ms then.
+fn write_steps(folder: &Path, more: impl Fn(u32, u32) -> f64) {
+    let work = |rank, number| 40_000.0 + 1000.0 * more(rank, number);
+    let longest = |number| (0..4).map(|rank| work(rank, number)).fold(0.0, f64::max);
     for rank in 0..4 {
+        let mut begin = 0.0;
         let events = (0..12).flat_map(|number| {
-            let begin = 160_000.0 * f64::from(number);
-            let work = if number % 4 == rank { 140_000.0 } else { 40_000.0 };
             let args = r#""Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":4"#;
-            let exchange = [begin + work, 150_000.0 - work];
-            [
-                step(number, [begin, 155_000.0]),
-                on(20, "kernel", "gemm", [begin, work], ""),
-                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", exchange, args),
-            ]
+            let (own, end) = (work(rank, number), longest(number) + 10_000.0);
+            let events = [
+                step(number, [begin, end + 5000.0]),
+                on(20, "kernel", "gemm", [begin, own], ""),
+                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + own, end - own], args),
+            ];
+            begin += end + 10_000.0;
+            events
         });
-        write(folder.path(), rank, 4, 0, &events.collect::<Vec<_>>());
+        write(folder, rank, 4, 0, &events.collect::<Vec<_>>());
     }
-    let replayed = asked(&folder, "bandwidth x 2");
-    let (_, outcome) = replayed.answered().next().unwrap();
-    assert!((outcome.before as f64 / 150e6 - 1.0).abs() < 0.01, "{outcome:?}");
-    assert!((outcome.after.time / 150e6 - (1.0 - 5.0 / 150.0)).abs() < 0.01, "{outcome:?}");
-    assert!(replayed.mean.is_some());
+}
+
+/// Milliseconds of a step on average, whose rank that takes longest decides.
+fn mean_step(more: impl Fn(u32, u32) -> f64) -> f64 {
+    let longest = |number| (0..4).map(|rank| more(rank, number)).fold(0.0, f64::max);
+    50.0 + (0..12).map(longest).sum::<f64>() / 12.0
+}
+
+/// Milliseconds by which a rank takes longer in a step.
+type Delay<'a> = &'a dyn Fn(u32, u32) -> f64;
+
+/// What a step takes without a rank's delay is calculated from the delays, whatever their pattern: of each rank in turn, of one rank in some
+/// steps and another in the others, now and then, and more in every step.
+#[test]
+fn steps_that_differ_are_answered_by_their_mean() {
+    let turns = |rank: u32, number: u32| if number % 4 == rank { 100.0 } else { 0.0 };
+    let two = |rank: u32, number: u32| if rank == if number < 7 { 1 } else { 3 } { 40.0 } else { 0.0 };
+    let sometimes = |rank: u32, number: u32| match rank {
+        2 => 30.0,
+        0 if number.is_multiple_of(4) => 100.0,
+        _ => 0.0,
+    };
+    let seldom = |rank: u32, number: u32| if rank == 1 && number % 4 == 1 { 25.0 } else { 0.0 };
+    let grows = |rank: u32, number: u32| if rank == 2 { 5.0 * f64::from(number) } else { 0.0 };
+    let all: [(Delay<'_>, &[u32]); 5] =
+        [(&turns, &[1]), (&two, &[1, 3]), (&sometimes, &[0, 2]), (&seldom, &[1]), (&grows, &[2])];
+    for (case, (more, ranks)) in all.into_iter().enumerate() {
+        let folder = TempDir::new().unwrap();
+        write_steps(folder.path(), more);
+        for rank in ranks {
+            let replayed = asked(&folder, &format!("rank {rank} as the others"));
+            let (_, outcome) = replayed.answered().next().unwrap();
+            let truth =
+                mean_step(|other, number| if other == *rank { 0.0 } else { more(other, number) }) / mean_step(more);
+            let told = outcome.after.time / outcome.before as f64;
+            assert!((told - truth).abs() < 0.01, "case {case}, rank {rank}: {told:.3} for {truth:.3}, {outcome:?}");
+            let [low, high] = [outcome.after.low, outcome.after.high].map(|bound| bound / outcome.before as f64);
+            assert!(low <= truth && truth <= high, "case {case}, rank {rank}: {truth:.3} is not {low:.3} to {high:.3}");
+        }
+    }
 }
 
 /// Ranks 0 and 1 of three are in an exchange for 90 of 100 ms, most of it because rank 2 is late, of which there is no trace: a link
@@ -416,4 +462,198 @@ fn a_rank_that_is_cut_off_is_compared_as_far_as_it_goes() {
     assert_eq!((analysis.job.steps.len(), analysis.waiting.exchanges.len()), (2, 2), "{warnings}");
     assert!(warnings.contains("only 2 of up to 3 steps are on all ranks: rank 0 recorded more"), "{warnings}");
     assert!(warnings.contains("cut off"), "{warnings}");
+}
+
+/// Twelve steps of 60 ms of four ranks, of which rank 3 works 40 ms and the others 10, before all exchange for 10; the numbers of rank 1's
+/// exchanges and steps are higher by so much.
+fn write_numbered(folder: &Path, [exchanges, steps]: [u32; 2]) {
+    for rank in 0..4 {
+        let events = (0..12).flat_map(|number| {
+            let (begin, work) = (60_000.0 * f64::from(number), if rank == 3 { 40_000.0 } else { 10_000.0 });
+            let [sequence, name] = [number + exchanges, number + steps].map(|own| if rank == 1 { own } else { number });
+            let args = format!(
+                r#""Collective name":"allreduce","In msg nelems":64,"dtype":"Float","Group size":4,"Process Group Name":"0","Process Group Ranks":"[0, 1, 2, 3]","Seq":{sequence}"#
+            );
+            [
+                step(name, [begin, 55_000.0]),
+                on(20, "kernel", "gemm", [begin, work], ""),
+                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + work, 50_000.0 - work], &args),
+            ]
+        });
+        write(folder, rank, 4, 0, &events.collect::<Vec<_>>());
+    }
+}
+
+/// Whatever is numbered otherwise, the others wait 30 ms for rank 3.
+#[test]
+fn numbers_of_exchanges_and_steps_that_are_shifted_on_a_rank_are_seen() {
+    for (shifts, steps, told) in [
+        ([0, 0], 12, None),
+        ([1, 0], 12, Some("rank 1 numbers its exchanges (Seq) otherwise")),
+        ([0, 1], 11, Some("rank 1 numbers its steps by 1 more")),
+    ] {
+        let folder = TempDir::new().unwrap();
+        write_numbered(folder.path(), shifts);
+        let analysis = Analysis::of(read(&folder));
+        assert_eq!(analysis.job.steps.len(), steps, "{told:?}");
+        for step in &analysis.waiting.steps {
+            assert_eq!([0, 1, 2].map(|rank| step.waits(rank, 3)), [30_000_000; 3], "{told:?}");
+        }
+        assert_eq!(analysis.clocks.ranks[1].offset, 0.0, "{told:?}");
+        let warnings = analysis.warnings();
+        assert!(told.is_none_or(|told| warnings.iter().any(|warning| warning.contains(told))), "{warnings:?}");
+        assert!(told.is_some() || !warnings.iter().any(|warning| warning.contains("numbers")), "{warnings:?}");
+    }
+}
+
+/// Rank 1 has batches for seven of ten steps, and exchanges on for the others as `DistributedDataParallel.join()` does; before the steps
+/// and after them both exchange something else.
+#[test]
+fn a_rank_that_runs_out_of_steps_is_compared_in_those_that_all_have() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let late = if rank == 1 { 20_000.0 } else { 0.0 };
+        let events = (0..12).flat_map(|number| {
+            let begin = 100_000.0 * f64::from(number);
+            let is_step = (1..if rank == 1 { 8 } else { 11 }).contains(&number);
+            let exchange = reduce([begin + 10_000.0 + late, 30_000.0 - late]);
+            is_step.then(|| step(number, [begin, 90_000.0])).into_iter().chain([exchange])
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert_eq!((analysis.job.steps.len(), analysis.clocks.strangers.len()), (7, 0), "{:?}", analysis.clocks.strangers);
+    assert!(analysis.waiting.steps.iter().all(|step| step.waits(0, 1) == 20_000_000), "{:?}", analysis.waiting.steps);
+    assert!(analysis.warnings().iter().any(|warning| warning.contains("join()")), "{:?}", analysis.warnings());
+}
+
+/// The clock of rank 1 is set on by a second in the middle of forty steps, in which rank 0 waits 30 ms for it.
+#[test]
+fn a_clock_that_was_set_is_told_and_taken_back() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let late = if rank == 1 { 30_000.0 } else { 0.0 };
+        let events = (0..40).flat_map(|number| {
+            let set = if rank == 1 && number >= 20 { 1e6 } else { 0.0 };
+            let begin = 100_000.0 * f64::from(number) + set;
+            let args = r#""Collective name":"allreduce","In msg nelems":8,"dtype":"Float","Group size":2"#;
+            let time = [begin + 10_000.0 + late, 40_000.0 - late];
+            [step(number, [begin, 90_000.0]), on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", time, args)]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert!(analysis.clocks.strangers.is_empty() && analysis.job.steps.len() == 38, "{}", analysis.job.steps.len());
+    assert!(analysis.waiting.steps.iter().all(|step| (step.waits(0, 1) - 30_000_000).abs() < 1_000_000));
+    let warnings = analysis.warnings();
+    assert!(
+        warnings.iter().any(|warning| warning.contains("rank 1 was set") && warning.contains("1.00 s on")),
+        "{warnings:?}"
+    );
+}
+
+/// Ranks 0 and 1 take 50 ms for a step, and ranks 2 and 3 take 100, which they never exchange with: after twelve steps they are 600 ms apart,
+/// which is no later start. Without what rank 2 works longer, the step of the others is the longest.
+#[test]
+fn ranks_that_nothing_synchronises_begin_their_steps_by_themselves() {
+    let folder = TempDir::new().unwrap();
+    for (rank, (pair, work, long)) in
+        (0..).zip([("[0, 1]", 10.0, 50.0), ("[0, 1]", 40.0, 50.0), ("[2, 3]", 90.0, 100.0), ("[2, 3]", 10.0, 100.0)])
+    {
+        let events = (0..12).flat_map(|number| {
+            let (begin, work, end) = (1000.0 * long * f64::from(number), 1000.0 * work, 1000.0 * (long - 5.0));
+            let args = format!(
+                r#""Collective name":"allreduce","In msg nelems":64,"dtype":"Float","Group size":2,"Process Group Name":"{pair}","Process Group Ranks":"{pair}""#
+            );
+            [
+                step(number, [begin, end]),
+                on(20, "kernel", "gemm", [begin, work], ""),
+                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + work, end - work], &args),
+            ]
+        });
+        write(folder.path(), rank, 4, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "rank 2 as the others");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| (time / 1e6).round());
+    assert_eq!([before, after], [95.0, 45.0], "{outcome:?}");
+    let analysis = Analysis::of(read(&folder));
+    let longer = &analysis.stragglers[0];
+    assert!(longer.rank == 2 && longer.excess.iter().all(|one| one.activity != Activity::LaterStart), "{longer:?}");
+}
+
+/// gloo's calls name their peer by its number in the group: both pairs send to 1 and receive from 0.
+#[test]
+fn peers_of_groups_are_ranks_of_the_job() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..4u32 {
+        let own = if rank < 2 { "[0, 1]" } else { "[2, 3]" };
+        let (call, range, peer) = if rank % 2 == 0 { ("send", "send", 1) } else { ("recv_", "recv", 0) };
+        let events = (0..4).flat_map(|number| {
+            let begin = 50_000.0 * f64::from(number);
+            let shapes = r#""Input Dims":[[[100]],[],[],[]],"Input type":["float","","Scalar","Scalar"]"#;
+            let inputs = format!(r#"{shapes},"Concrete Inputs":["","","{peer}","0"]"#);
+            [
+                step(number, [begin, 40_000.0]),
+                event("cpu_op", &format!("c10d::{call}"), [begin + 5_000.0, 1_000.0], &inputs),
+                event(
+                    "user_annotation",
+                    &format!("gloo:{range}"),
+                    [begin + 5_500.0, 10_000.0],
+                    r#""Input Dims":[[100]],"Input type":["float"]"#,
+                ),
+            ]
+        });
+        write_with_groups(folder.path(), [rank, 4], 0, &["[0, 1, 2, 3]", own], &events.collect::<Vec<_>>());
+    }
+    let exchanges = Exchanges::of(&read(&folder));
+    let pairs: BTreeSet<Vec<usize>> =
+        exchanges.whole().map(|exchange| exchange.parts.iter().map(|part| part.rank).collect()).collect();
+    assert_eq!(pairs, BTreeSet::from([vec![0, 1], vec![2, 3]]));
+    assert!(exchanges.all.iter().all(|exchange| exchange.whole), "{:?}", exchanges.all);
+}
+
+/// The root of a broadcast waits in it for rank 2, which is 40 ms late, and rank 1 goes on at once: a step takes 52 ms, without the delay 12.
+#[test]
+fn who_need_not_wait_for_all_is_not_waited_for_twice() {
+    let folder = TempDir::new().unwrap();
+    let [root, other, late] = [
+        [[0, 5], [5, 45], [45, 50], [50, 51]],
+        [[0, 5], [5, 6], [6, 11], [11, 51]],
+        [[40, 44], [44, 45], [45, 50], [50, 51]],
+    ];
+    for (rank, parts) in (0..).zip([root, other, late]) {
+        let events = (0..12).flat_map(|number| {
+            let begin = 60_000.0 * f64::from(number);
+            let at = |[from, to]: [u32; 2]| [begin + 1000.0 * f64::from(from), 1000.0 * f64::from(to - from)];
+            let range =
+                |name, part| on(8, "user_annotation", name, at(part), r#""Input Dims":[[100]],"Input type":["float"]"#);
+            let work = |part| event("cpu_op", "aten::mm", at(part), "");
+            [
+                step(number, at([0, 52])),
+                work(parts[0]),
+                range("gloo:broadcast", parts[1]),
+                work(parts[2]),
+                range("gloo:barrier", parts[3]),
+                work([51, 52]),
+            ]
+        });
+        write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "rank 2 as the others");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
+    assert!((before - 52.0).abs() < 0.5 && (after - 12.0).abs() < 2.0, "{before} {after} {outcome:?}");
+}
+
+/// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
+#[test]
+fn what_a_rank_does_longer_now_and_then_is_named() {
+    let folder = TempDir::new().unwrap();
+    write_steps(folder.path(), |rank, number| if rank == 1 && number.is_multiple_of(4) { 30.0 } else { 0.0 });
+    let analysis = Analysis::of(read(&folder));
+    let first = analysis.first_straggler().unwrap();
+    assert!(first.rank == 1 && first.on_occasions && first.occasions.len() == 3, "{first:?}");
+    assert_eq!(first.excess[0].activity, Activity::Kernel("gemm".to_owned()));
+    assert!((first.excess[0].longer() - 30.0).abs() < 0.1 && (first.to_explain() - 30.0).abs() < 0.1, "{first:?}");
 }

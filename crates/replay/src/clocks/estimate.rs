@@ -112,7 +112,8 @@ const ON_ONE_HOST: f64 = 1e6;
 const FEW: usize = 6;
 
 fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
-    let mut clock = Clock { base, offset: 0.0, interval: None, exchanges: shared.own.len(), drift: None };
+    let mut clock =
+        Clock { base, offset: 0.0, interval: None, exchanges: shared.own.len(), drift: None, settings: Vec::new() };
     if is_first {
         return Clock { interval: Some([0.0; 2]), ..clock };
     }
@@ -141,11 +142,10 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
 }
 
 /// The interval of an offset where a rank may always end exchanges later than others by so much: an offset of zero, with which
-/// exchanges end together, is no chance; one that such a lag explains may be none, or whole.
+/// exchanges end together, is no chance; one that such a lag explains may be none, or greater by it.
 fn with_lag([low, high]: [f64; 2], lag: f64) -> [f64; 2] {
     match [low - lag, high + lag] {
         _ if low <= 0.0 && high >= 0.0 => [low, high],
-        [least, most] if least <= 0.0 && most >= 0.0 => [low.min(0.0), high.max(0.0)],
         both => both,
     }
 }
@@ -162,7 +162,7 @@ const USUAL: f64 = 90.0;
 /// By how many nanoseconds one rank may always end an exchange later than another: kernels end together, and a processor ends
 /// with the last message that it sends or receives, at some time during the transfer. This takes as long as the exchange on
 /// the rank that came last. Of the exchanges of a rank those with the most others count, for they connect it with these.
-fn apart(rank: usize, exchanges: &[Parts]) -> f64 {
+pub(super) fn apart(rank: usize, exchanges: &[Parts]) -> f64 {
     let own: Vec<&Parts> = exchanges.iter().filter(|parts| parts.iter().any(|part| part.rank == rank)).collect();
     let most = own.iter().map(|parts| parts.len()).max().unwrap_or(0);
     let largest = own.into_iter().filter(|parts| parts.len() == most);

@@ -8,11 +8,14 @@ mod estimate;
 mod hosts;
 mod order;
 mod possible;
+mod set;
 mod strangers;
 
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
 use perf4sight_base::units::{Milliseconds, Percent};
+use set::Setting;
+use std::collections::BTreeSet;
 
 /// The clocks of a job's ranks.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +43,8 @@ pub struct Clock {
     pub exchanges: usize,
     /// How much faster it goes, if the trace is long enough to show it.
     pub drift: Option<Drift>,
+    /// When it was set.
+    settings: Vec<Setting>,
 }
 
 /// The drift of a clock.
@@ -57,8 +62,13 @@ impl Clocks {
     /// Estimates the clocks of a job's ranks from its exchanges. A clock whose interval contains zero is left as it is:
     /// the ranks of one host share their clock.
     pub fn of(job: &Job, exchanges: &Exchanges) -> Self {
-        let parts = estimate::parts(job, exchanges);
-        let ranks = estimate::clocks(job, &parts);
+        let mut parts = estimate::parts(job, exchanges);
+        let settings: Vec<Vec<Setting>> = (0..job.ranks.len()).map(|rank| set::of(rank, &parts)).collect();
+        for part in parts.iter_mut().flatten() {
+            [part.start, part.end] = [part.start, part.end].map(|moment| set::without(&settings[part.rank], moment));
+        }
+        let ranks = estimate::clocks(job, &parts).into_iter().zip(settings);
+        let ranks = ranks.map(|(clock, settings)| Clock { settings, ..clock }).collect();
         let strangers = strangers::of(job, &parts);
         let first = &job.ranks[0];
         let begin = job.steps[0].of[0];
@@ -68,7 +78,7 @@ impl Clocks {
     /// A moment of a rank's trace on the common timeline, in nanoseconds.
     pub fn common(&self, rank: usize, moment: i64) -> i64 {
         let clock = &self.ranks[rank];
-        let own = moment.saturating_add(clock.base);
+        let own = set::without(&clock.settings, moment.saturating_add(clock.base));
         own.saturating_add(clock.correction(own)).saturating_sub(self.origin)
     }
 
@@ -76,6 +86,11 @@ impl Clocks {
     pub fn uncertainty(&self) -> f64 {
         let half = |clock: &Clock| clock.interval.map_or(0.0, |[low, high]| (high - low) / 2.0);
         self.ranks.iter().map(half).fold(0.0, f64::max)
+    }
+
+    /// The steps in which a clock was set, by their index in [`Job::steps`].
+    pub(crate) fn set_during(&self, job: &Job) -> BTreeSet<usize> {
+        self.ranks.iter().enumerate().flat_map(|(rank, clock)| set::steps(job, rank, &clock.settings)).collect()
     }
 
     /// Warnings about clocks that are not known.
@@ -99,8 +114,44 @@ impl Clocks {
             let slower = if drift.rate > 0.0 { "slower" } else { "faster" };
             format!("the clock of rank {rank} goes {percent} {slower} than that of the first rank; its times are corrected by that")
         });
-        unknown.chain(uncertain).chain(drifts).chain(self.strangers.iter().cloned()).collect()
+        let by_steps =
+            self.ranks.iter().zip(&job.ranks).filter(|(clock, _)| is_whole_steps(clock.offset, median_step(job)));
+        let by_steps = by_steps.map(|(clock, rank)| {
+            format!(
+                "the clock of rank {} is off by about as long as whole steps take, {}: if its host is that of the first rank, its steps are numbered otherwise",
+                rank.number,
+                Milliseconds(clock.offset.abs() / 1e6)
+            )
+        });
+        let set = self.ranks.iter().enumerate().filter_map(|(rank, clock)| set::sentence(job, rank, &clock.settings));
+        unknown
+            .chain(uncertain)
+            .chain(by_steps)
+            .chain(set)
+            .chain(drifts)
+            .chain(self.strangers.iter().cloned())
+            .collect()
     }
+}
+
+/// Steps that are numbered otherwise are by a few.
+const FEW_STEPS: f64 = 3.0;
+/// The share of a step that an offset is off whole steps at most.
+const ABOUT: f64 = 0.15;
+
+/// Whether an offset is about as long as one step or a few.
+fn is_whole_steps(offset: f64, step: f64) -> bool {
+    let steps = offset.abs() / step.max(1.0);
+    (1.0 - ABOUT..FEW_STEPS + ABOUT).contains(&steps) && (steps - steps.round()).abs() < ABOUT
+}
+
+/// The median step of the first rank in nanoseconds.
+fn median_step(job: &Job) -> f64 {
+    let length = |step: &crate::ranks::JobStep| {
+        let (begin, end) = job.ranks[0].steps[step.of[0]].window;
+        (end - begin) as f64
+    };
+    order::median(&job.steps.iter().map(length).collect::<Vec<_>>())
 }
 
 /// Clocks that NTP slews go wrong by at most this rate (RFC 5905); a faster one is reported.

@@ -1,4 +1,4 @@
-//! Traces that look like those of different jobs: between the same exchanges the time that passes differs.
+//! Traces that look like those of different jobs, or a clock was set back: between the same exchanges the time that passes differs.
 
 use super::estimate::Parts;
 use crate::ranks::Job;
@@ -35,7 +35,7 @@ fn is_strange([first, own]: [f64; 2]) -> bool {
 
 fn sentence(job: &Job, rank: usize, [first, own]: [f64; 2]) -> String {
     format!(
-        "the traces of ranks {} and {} look like those of different jobs: between the same exchanges {} pass on one and {} on the other",
+        "the traces of ranks {} and {} look like those of different jobs, or a clock was set back: between the same exchanges {} pass on one and {} on the other",
         job.ranks[0].number,
         job.ranks[rank].number,
         Milliseconds(first / 1e6),

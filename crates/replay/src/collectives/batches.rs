@@ -23,7 +23,7 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
             batches.push(Part { rank, call: index });
         }
     }
-    let together = together(batches.len(), messages.values());
+    let together = connected(batches.len(), messages.values());
     let mut exchanges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     together.iter().enumerate().for_each(|(batch, first)| exchanges.entry(*first).or_default().push(batch));
     let given = |rank: &Option<u32>| job.ranks.iter().any(|own| Some(own.number) == *rank);
@@ -44,23 +44,23 @@ pub(super) fn is_batch(call: &Call) -> bool {
     !call.batch.is_empty() && call.batch.iter().all(knows_ends)
 }
 
-/// For each batch the first one that it belongs to, through one message or several.
-fn together<'a>(batches: usize, messages: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
-    let mut first: Vec<usize> = (0..batches).collect();
-    for ends in messages {
-        for pair in ends.windows(2) {
-            let [one, other] = [pair[0], pair[1]].map(|batch| root(&first, batch));
+/// For each of `count` things the first one that it belongs to, through one of the sets or several.
+pub(crate) fn connected<'a>(count: usize, sets: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
+    let mut first: Vec<usize> = (0..count).collect();
+    for set in sets {
+        for pair in set.windows(2) {
+            let [one, other] = [pair[0], pair[1]].map(|thing| root(&first, thing));
             first[one.max(other)] = one.min(other);
         }
     }
-    (0..batches).map(|batch| root(&first, batch)).collect()
+    (0..count).map(|thing| root(&first, thing)).collect()
 }
 
-fn root(first: &[usize], mut batch: usize) -> usize {
-    while first[batch] != batch {
-        batch = first[batch];
+fn root(first: &[usize], mut thing: usize) -> usize {
+    while first[thing] != thing {
+        thing = first[thing];
     }
-    batch
+    thing
 }
 
 fn exchange(job: &Job, calls: &[Vec<Call>], parts: Vec<Part>, whole: bool) -> Exchange {

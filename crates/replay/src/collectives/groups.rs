@@ -1,7 +1,7 @@
 //! Which process group an exchange is of, where the trace of it does not say: gloo records none. The traces list the groups,
 //! and by the clocks as they were recorded no rank may have ended an exchange before all of its group began it.
 
-use super::Call;
+use super::{Call, connected};
 use crate::ranks::Job;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -29,8 +29,11 @@ pub(super) fn assign(job: &Job, calls: &mut [Vec<Call>]) -> Groups {
         return Groups::Known;
     }
     let Some(steps) = in_steps(job, calls) else { return Groups::Unknown };
-    let search = Search { job, calls, groups: &groups, steps: &steps };
-    let Some(chosen) = search.cheapest().or_else(|| search.largest()) else { return Groups::Unknown };
+    let mut search = Search { job, calls, groups: &groups, steps: &steps, offsets: vec![0; job.ranks.len()] };
+    let Some(mut chosen) = search.groups_in_order() else { return Groups::Unknown };
+    while let Some((offsets, fewer)) = search.with_other_clocks(&chosen) {
+        (search.offsets, chosen) = (offsets, fewer);
+    }
     let mut heads = vec![0; job.ranks.len()];
     for group in chosen {
         let members = &groups[group];
@@ -85,9 +88,77 @@ struct Search<'a> {
     groups: &'a [Vec<usize>],
     /// Of each rank, its calls in a step in order, each in every step.
     steps: &'a [Vec<Vec<usize>>],
+    /// Nanoseconds that are added to the times of each rank.
+    offsets: Vec<i64>,
 }
 
 impl Search<'_> {
+    /// The groups of the exchanges in order; none if no groups are possible.
+    fn groups_in_order(&self) -> Option<Vec<usize>> {
+        self.cheapest().or_else(|| self.largest())
+    }
+
+    /// Offsets of clocks with which fewer exchanges explain all calls, and their groups. By the recorded clocks of different hosts, ranks that
+    /// exchange with each other may seem not to; with an offset their exchanges are possible in all steps alike, which ranks that nothing
+    /// synchronises fall out of. None where all exchange with the first one already.
+    fn with_other_clocks(&self, chosen: &[usize]) -> Option<(Vec<i64>, Vec<usize>)> {
+        let together: Vec<Vec<usize>> = chosen.iter().map(|group| self.groups[*group].clone()).collect();
+        let islands = connected(self.steps.len(), together.iter());
+        let other = islands.iter().position(|island| *island != 0)?;
+        let moved = |offset: i64| {
+            let is_own = |rank: usize| islands[rank] == islands[other];
+            (0..islands.len())
+                .map(|rank| self.offsets[rank] + if is_own(rank) { offset } else { 0 })
+                .collect::<Vec<i64>>()
+        };
+        let pairs = self.steps[0].iter().flat_map(|first| self.steps[other].iter().map(move |own| (first, own)));
+        let possible = pairs.filter_map(|(first, own)| self.offset([(0, first), (other, own)]));
+        let found = possible.filter_map(|offset| {
+            let search = Search { offsets: moved(offset), ..*self };
+            let groups = search.groups_in_order()?;
+            Some((search.transfers(&groups), search.offsets, groups))
+        });
+        let best = found.min_by_key(|(transfers, _, groups)| (groups.len(), *transfers))?;
+        (best.2.len() < chosen.len()).then_some((best.1, best.2))
+    }
+
+    /// How long the transfers of exchanges take together, in nanoseconds: most of a long exchange is waiting for a rank that is late.
+    fn transfers(&self, chosen: &[usize]) -> i64 {
+        let (mut heads, mut sum) = (vec![0; self.steps.len()], 0i64);
+        for members in chosen.iter().map(|group| &self.groups[*group]) {
+            for step in 0..self.job.steps.len() {
+                let times = members.iter().map(|rank| self.time(*rank, self.steps[*rank][heads[*rank]][step]));
+                let [last_start, first_end] =
+                    times.fold([i64::MIN, i64::MAX], |[last, first], [start, end]| [last.max(start), first.min(end)]);
+                sum = sum.saturating_add(first_end.saturating_sub(last_start).max(0));
+            }
+            members.iter().for_each(|rank| heads[*rank] += 1);
+        }
+        sum
+    }
+
+    /// From when to when a call of a rank lasts, in nanoseconds from the Unix epoch by the clock that is assumed for it.
+    fn time(&self, rank: usize, call: usize) -> [i64; 2] {
+        let base = self.job.ranks[rank].trace.header.base.saturating_add(self.offsets[rank]);
+        let (start, end) = self.calls[rank][call].time;
+        [start, end].map(|moment| moment.saturating_add(base))
+    }
+
+    /// What has to be added to the times of the second rank for two calls to be parts of one exchange in every step: with which they end
+    /// together, if that is possible.
+    fn offset(&self, [(first, calls_of_first), (other, calls_of_other)]: [(usize, &Vec<usize>); 2]) -> Option<i64> {
+        let (mut least, mut most, mut apart) = (i64::MIN, i64::MAX, Vec::new());
+        for (one, two) in calls_of_first.iter().zip(calls_of_other) {
+            let ([start, end], [own_start, own_end]) = (self.time(first, *one), self.time(other, *two));
+            least = least.max(start.saturating_sub(own_end));
+            most = most.min(end.saturating_sub(own_start));
+            apart.push(end.saturating_sub(own_end));
+        }
+        apart.sort_unstable();
+        let middle = apart.get(apart.len() / 2)?;
+        (least <= most && apart.len() > 1).then(|| *middle.clamp(&least, &most))
+    }
+
     /// The groups of the exchanges in order that cost least; none if no groups are possible, or too many were tried (Hart, Nilsson and
     /// Raphael 1968: what may lead to the end at the least cost goes on first).
     fn cheapest(&self) -> Option<Vec<usize>> {
@@ -158,7 +229,7 @@ impl Search<'_> {
             call.operation == first.operation && (!first.operation.is_even() || call.bytes() == first.bytes())
         };
         let times = parts.iter().map(|(rank, call)| {
-            let base = self.job.ranks[*rank].trace.header.base;
+            let base = self.job.ranks[*rank].trace.header.base.saturating_add(self.offsets[*rank]);
             (call.time.0.saturating_add(base), call.time.1.saturating_add(base))
         });
         let last_start = times.clone().map(|(start, _)| start).max()?;

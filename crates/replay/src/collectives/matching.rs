@@ -1,7 +1,8 @@
 //! Which calls of the ranks are parts of the same exchange.
 
+use super::numbering::Shifts;
 use super::{Call, Exchange, Message, Operation, Part, batches};
-use crate::ranks::{Job, Rank, Step};
+use crate::ranks::{Job, JobStep, Rank, Step};
 use perf4sight_traces::Collective;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -19,8 +20,8 @@ enum Key {
 /// Calls that differ only in their order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Alike {
-    /// The name of the step and how often it occurred before; none outside of steps.
-    step: Option<(String, usize)>,
+    /// The step; none outside of steps in batches.
+    step: Option<StepName>,
     group: String,
     ranks: String,
     operation: Operation,
@@ -29,15 +30,22 @@ pub(super) struct Alike {
     pub peers: [Option<u32>; 2],
 }
 
+/// The name of a step and how often it occurred before; outside of steps [`OUTSIDE`] and the number of common steps that began before.
+pub(super) type StepName = (String, usize);
+
+/// The name of no step.
+const OUTSIDE: &str = "";
+
 /// The exchanges of a job, in the order in which they began on the first of their ranks.
-pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
+pub(super) fn of(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Exchange> {
     let mut found: HashMap<(Key, usize), Vec<Part>> = HashMap::new();
     let mut counts: HashMap<Key, Vec<usize>> = HashMap::new();
     for (rank, calls) in calls.iter().enumerate() {
         let mut seen: HashMap<Key, usize> = HashMap::new();
         let names = step_names(job, rank);
         for (index, call) in calls.iter().enumerate().filter(|(_, call)| !batches::is_batch(call)) {
-            let key = key(call, job, rank, call.step.map(|step| names[step].clone()));
+            let step = call.step.map_or_else(|| outside(job, rank, call), |step| names[step].clone());
+            let key = key(call, job, rank, step, shifts);
             // Calls that were enqueued together share their number.
             let nth = seen.entry(key.clone()).or_default();
             found.entry((key, *nth)).or_default().push(Part { rank, call: index });
@@ -58,19 +66,28 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
     exchanges
 }
 
-/// Whether the first of the alike calls of each rank belong together, and so on. If ranks have different numbers of them and
-/// events are missing in a trace, which ones those are is not known.
+/// Where a call outside of steps is among the steps that all ranks have. A rank may have recorded more before them, or exchange on
+/// after them while others have more steps, as `DistributedDataParallel` does with uneven inputs (`join`).
+fn outside(job: &Job, rank: usize, call: &Call) -> StepName {
+    let began = |step: &JobStep| job.ranks[rank].steps[step.of[rank]].window.0 <= call.time.0;
+    (OUTSIDE.to_owned(), job.steps.partition_point(began))
+}
+
+/// Whether the first of the alike calls of each rank belong together, and so on. If ranks have different numbers of them outside of
+/// steps, or events are missing in a trace, which ones those are is not known.
 fn is_order_known(job: &Job, key: &Key, counts: &[usize]) -> bool {
     let lacks_events = |rank: &Rank| {
         let damage = &rank.trace.damage;
         damage.truncated.is_some() || !damage.events.is_empty()
     };
     let is_alike = || counts.iter().all(|count| *count == counts[0]);
-    !matches!(key, Key::Order(_)) || is_alike() || !job.ranks.iter().any(lacks_events)
+    let Key::Order(alike) = key else { return true };
+    let is_outside = alike.step.as_ref().is_some_and(|(name, _)| name == OUTSIDE);
+    is_alike() || !is_outside && !job.ranks.iter().any(lacks_events)
 }
 
-/// The names of a rank's steps, each with how often it occurred before.
-pub(super) fn step_names(job: &Job, rank: usize) -> Vec<(String, usize)> {
+/// The names of a rank's steps in the job, each with how often it occurred before.
+pub(super) fn step_names(job: &Job, rank: usize) -> Vec<StepName> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let name = |step| {
         let step: &Step = step;
@@ -78,30 +95,46 @@ pub(super) fn step_names(job: &Job, rank: usize) -> Vec<(String, usize)> {
         *times += 1;
         (step.name.clone(), *times - 1)
     };
-    job.ranks[rank].steps.iter().map(name).collect()
+    let mut names: Vec<StepName> = job.ranks[rank].steps.iter().map(name).collect();
+    if let Some(by) = job.renumbered.get(&rank) {
+        // Those that are not in the job have no counterpart.
+        names.iter_mut().for_each(|(name, _)| name.push_str(&format!(" shifted by {by}")));
+        for step in &job.steps {
+            names[step.of[rank]] = (step.name.clone(), 0);
+        }
+    }
+    names
 }
 
-fn key(call: &Call, job: &Job, rank: usize, step: Option<(String, usize)>) -> Key {
+fn key(call: &Call, job: &Job, place: usize, step: StepName, shifts: &Shifts) -> Key {
     let arguments = &call.arguments;
-    let (rank, other) = (job.ranks[rank].number, job.other_of_two(rank));
+    let (rank, other) = (job.ranks[place].number, job.other_of_two(place));
     let [group, ranks] = [&arguments.group, &arguments.ranks].map(String::clone);
     // Two ranks number the sends and receives between them each on its own.
     if !call.operation.is_between_two() {
-        if let Some(id) = arguments.comms_id {
+        if let Some(id) = arguments.comms_id.filter(|_| !shifts.is_shifted(&group, &ranks)) {
             return Key::Id(id);
         }
         if let Some(sequence) = arguments.sequence {
+            let sequence = shifts.common(place, &group, &ranks, sequence);
             return Key::Sequence { group, ranks, sequence };
         }
     }
     // Both ends of a transfer belong together.
     let operation = if call.operation.is_between_two() { Operation::SendReceive } else { call.operation };
     let bytes = call.bytes().filter(|_| call.operation.is_even());
-    Key::Order(Alike { step, group, ranks, operation, bytes, peers: peers(call.operation, arguments, rank, other) })
+    Key::Order(Alike {
+        step: Some(step),
+        group,
+        ranks,
+        operation,
+        bytes,
+        peers: peers(call.operation, arguments, rank, other),
+    })
 }
 
 /// What the two ends of a transfer have in common.
-pub(super) fn transfer(message: &Message, rank: u32, step: Option<(String, usize)>) -> Alike {
+pub(super) fn transfer(message: &Message, rank: u32, step: Option<StepName>) -> Alike {
     let Message { operation, arguments } = message;
     let [group, ranks] = [&arguments.group, &arguments.ranks].map(String::clone);
     let peers = peers(*operation, arguments, rank, None);

@@ -4,13 +4,17 @@ mod batches;
 mod calls;
 mod groups;
 mod matching;
+mod numbering;
 mod operation;
+mod peers;
 
+pub(crate) use batches::connected;
 pub use calls::{Call, Message};
 pub use groups::Groups;
 pub use operation::Operation;
 
 use crate::ranks::Job;
+use numbering::Shifts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The exchanges of a job.
@@ -22,6 +26,8 @@ pub struct Exchanges {
     pub all: Vec<Exchange>,
     /// Whether the process groups are known.
     pub groups: Groups,
+    /// What is numbered otherwise on some ranks.
+    pub(crate) shifts: Shifts,
 }
 
 /// An exchange between ranks.
@@ -57,14 +63,17 @@ impl Exchanges {
     pub fn of(job: &Job) -> Self {
         let mut calls: Vec<Vec<Call>> = job.ranks.iter().map(calls::of).collect();
         let groups = groups::assign(job, &mut calls);
-        let mut all = matching::of(job, &calls);
+        peers::to_job(job, &mut calls);
+        let shifts = Shifts::of(job, &calls);
+        let mut all = matching::of(job, &calls, &shifts);
         if groups == Groups::Assumed {
             // Outside of the steps there is nothing to tell groups apart by.
-            let lacks_group =
-                |one: &&mut Exchange| one.group.is_empty() && one.ranks.is_empty() && !one.operation.is_between_two();
+            let lacks_group = |one: &&mut Exchange| {
+                one.group.is_empty() && one.ranks.is_empty() && one.operation != Operation::SendReceive
+            };
             all.iter_mut().filter(lacks_group).for_each(|one| one.whole = false);
         }
-        Exchanges { calls, all, groups }
+        Exchanges { calls, all, groups, shifts }
     }
 
     /// The call of a part.
@@ -75,6 +84,14 @@ impl Exchanges {
     /// The exchanges that every given rank of the group has a part in.
     pub fn whole(&self) -> impl Iterator<Item = &Exchange> {
         self.all.iter().filter(|exchange| exchange.whole)
+    }
+
+    /// For each rank, by index, the first one that it exchanges with, directly or through others. Nothing synchronises ranks of which
+    /// these differ: when one of them begins a step says nothing about the other.
+    pub(crate) fn islands(&self, ranks: usize) -> Vec<usize> {
+        let together: Vec<Vec<usize>> =
+            self.whole().map(|exchange| exchange.parts.iter().map(|part| part.rank).collect()).collect();
+        connected(ranks, together.iter())
     }
 
     /// The steps in which more calls have no counterpart than in others, by their index in [`Job::steps`]: something is

@@ -20,8 +20,10 @@ pub struct Job {
     pub world_size: Option<u32>,
     /// The steps that all ranks have, in the order of the first rank.
     pub steps: Vec<JobStep>,
-    /// The number of steps that all ranks have, and whose exchanges they do not all have.
-    left_out: usize,
+    /// The numbers of steps that all ranks have and that are left out, with the reason.
+    left_out: BTreeMap<LeftOut, usize>,
+    /// By how many steps those of some ranks are later than those of the same name on the others, by index of the rank.
+    pub(crate) renumbered: BTreeMap<usize, i64>,
 }
 
 /// A rank of a job.
@@ -44,6 +46,15 @@ pub struct JobStep {
     pub name: String,
     /// Its index in [`Rank::steps`] of each rank, in the order of [`Job::ranks`].
     pub of: Vec<usize>,
+}
+
+/// Why steps that all ranks have are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LeftOut {
+    /// Exchanges in them are not in the traces of all ranks.
+    Incomplete,
+    /// A clock was set in them.
+    ClockSet,
 }
 
 /// A trace without steps. Events that were left out may be the reason.
@@ -83,7 +94,7 @@ impl Job {
         match ranks.iter().find(|rank| rank.steps.is_empty()) {
             Some(empty) => Err(without_events(empty)),
             None if steps.is_empty() => Err(nothing_in_common(&ranks)),
-            None => Ok(Job { ranks, world_size, steps, left_out: 0 }),
+            None => Ok(Job { ranks, world_size, steps, left_out: BTreeMap::new(), renumbered: BTreeMap::new() }),
         }
     }
 
@@ -102,13 +113,29 @@ impl Job {
     }
 
     /// Leaves steps out, by their index in [`Job::steps`], if others remain.
-    pub(crate) fn leave_out(&mut self, steps: &BTreeSet<usize>) {
-        if steps.len() >= self.steps.len() {
+    pub(crate) fn leave_out(&mut self, steps: &BTreeSet<usize>, why: LeftOut) {
+        if steps.is_empty() || steps.len() >= self.steps.len() {
             return;
         }
         let all = std::mem::take(&mut self.steps).into_iter().enumerate();
         self.steps = all.filter(|(index, _)| !steps.contains(index)).map(|(_, step)| step).collect();
-        self.left_out += steps.len();
+        *self.left_out.entry(why).or_default() += steps.len();
+    }
+
+    /// Compares the steps of some ranks, by index, with so many later ones than those of the same name, if steps in common remain.
+    pub(crate) fn renumber(&mut self, ranks: BTreeMap<usize, i64>) {
+        let moved = |step: &JobStep| {
+            let of = step.of.iter().enumerate().map(|(rank, index)| {
+                let by = ranks.get(&rank).copied().unwrap_or(0);
+                let index = index.checked_add_signed(isize::try_from(-by).ok()?)?;
+                (index < self.ranks[rank].steps.len()).then_some(index)
+            });
+            Some(JobStep { name: step.name.clone(), of: of.collect::<Option<_>>()? })
+        };
+        let steps: Vec<JobStep> = self.steps.iter().filter_map(moved).collect();
+        if !steps.is_empty() {
+            (self.steps, self.renumbered) = (steps, ranks);
+        }
     }
 
     /// Warnings about what is missing: ranks, steps, parts of files.
@@ -120,7 +147,15 @@ impl Job {
         let of_others = self.ranks.iter().flat_map(|rank| rank.trace.damage.of_other_files.iter().cloned());
         let damage = self.ranks.iter().flat_map(damage);
         let doubts = self.ranks.iter().flat_map(doubts::of);
-        let steps = self.missing_steps().into_iter().chain(self.incomplete_steps());
+        let shifted = self.renumbered.iter().map(|(rank, by)| {
+            let more = if *by < 0 { "more" } else { "less" };
+            let number = self.ranks[*rank].number;
+            format!(
+                "rank {number} numbers its steps by {} {more} than the others, by the numbers of their exchanges (Seq): they are compared by these",
+                by.unsigned_abs()
+            )
+        });
+        let steps = self.missing_steps().into_iter().chain(self.ran_out()).chain(self.steps_left_out()).chain(shifted);
         self.missing_ranks().into_iter().chain(steps).chain(of_others).chain(damage).chain(doubts).collect()
     }
 
@@ -139,22 +174,53 @@ impl Job {
 
     fn missing_steps(&self) -> Option<String> {
         let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
-        let common = self.steps.len() + self.left_out;
+        let common = self.all_common();
         let more = |rank: &&Rank| rank.steps.len() > common;
         let others: BTreeSet<u32> = self.ranks.iter().filter(more).map(|rank| rank.number).collect();
-        (most > common).then(|| {
-            format!("only {common} of up to {most} steps are on all ranks: {} recorded more", rank_list(&others))
+        // Where all recorded more, they recorded others.
+        let more = match others.len() == self.ranks.len() {
+            true => "all of them recorded others, too".to_owned(),
+            false => format!("{} recorded more", rank_list(&others)),
+        };
+        (most > common).then(|| format!("only {common} of up to {most} steps are on all ranks: {more}"))
+    }
+
+    /// Ranks that have fewer steps than others, and exchange more after the last one that all have than in it.
+    fn ran_out(&self) -> Option<String> {
+        let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
+        let last = &self.steps.last()?.of;
+        let goes_on = |(place, rank): &(usize, &Rank)| {
+            let (begin, end) = rank.steps[last[*place]].window;
+            let exchanges = |from: i64, to: i64| {
+                let began = rank.trace.events.iter().filter(|event| (from..to).contains(&event.start));
+                began.filter(|event| rank.trace.is_exchange(event)).count()
+            };
+            rank.steps.len() < most && exchanges(end, i64::MAX) > exchanges(begin, end)
+        };
+        let ranks = self.ranks.iter().enumerate().filter(goes_on);
+        let ranks: BTreeSet<u32> = ranks.map(|(_, rank)| rank.number).collect();
+        (!ranks.is_empty()).then(|| {
+            format!(
+                "{} ran out of steps and exchanged on for the others, as DistributedDataParallel.join() does with uneven inputs: only the steps that all ranks have are compared",
+                rank_list(&ranks)
+            )
         })
     }
 
-    fn incomplete_steps(&self) -> Option<String> {
-        let all = self.steps.len() + self.left_out;
-        let are = if self.left_out == 1 { "is" } else { "are" };
-        (self.left_out > 0).then(|| {
-            format!(
-                "{} of {all} steps {are} left out: exchanges in them are not in the traces of all ranks",
-                self.left_out
-            )
+    /// The number of steps that all ranks have, with those that are left out.
+    fn all_common(&self) -> usize {
+        self.steps.len() + self.left_out.values().sum::<usize>()
+    }
+
+    fn steps_left_out(&self) -> impl Iterator<Item = String> {
+        let all = self.all_common();
+        self.left_out.iter().map(move |(why, count)| {
+            let are = if *count == 1 { "is" } else { "are" };
+            let why = match why {
+                LeftOut::Incomplete => "exchanges in them are not in the traces of all ranks",
+                LeftOut::ClockSet => "a clock was set in them",
+            };
+            format!("{count} of {all} steps {are} left out: {why}")
         })
     }
 }

@@ -1,5 +1,7 @@
 //! `[collect]` and `perf4sight collect`: the traces of all ranks as one file, on one clock.
 
+use super::interrupted;
+use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
 use crate::ranks::Job;
 use crate::{Analysis, timeline};
@@ -52,7 +54,10 @@ impl Verb for Collect {
         traces::check_out(&self.traces, &self.out, || overwrite::check(&self.out, false, is_own_timeline))?;
         overwrite::check(&self.out, self.overwrite, is_own_timeline)?;
         let progress = context.console.progress(2, "reading traces");
-        let analysis = Analysis::of(Job::read(&self.traces)?);
+        let traces = self.traces.clone();
+        let Some(analysis) = interruptible(&context.cancel, move || Job::read(&traces).map(Analysis::of))? else {
+            return Ok(interrupted());
+        };
         progress.advance(1);
         progress.doing("writing");
         self.write(&analysis)?;

@@ -6,6 +6,7 @@ use crate::replayed::Replayed;
 use crate::waiting::{Activity, Excess, Straggler};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_traces::rank_list;
 use perf4sight_traces::shortened::brief;
 
 /// Waiting is an answer from this share of a step on.
@@ -40,30 +41,29 @@ fn who_waits(analysis: &Analysis) -> String {
     if analysis.exchanges.groups == Groups::Unknown {
         return "which process group an exchange is of is not known: nor is who waits for whom".to_owned();
     }
-    let Some(first) = analysis.first_straggler() else {
-        let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
-        return match exchanged > 1 {
-            true if takes_from_any(analysis) => "ranks receive from any other one, and the traces do not say from which: who waits for whom is not known",
-            true => "no exchange of one rank matches one of another, as if the traces were of different jobs: who waits for whom is not known",
-            false => "the ranks exchange nothing: who waits for whom is not known",
-        }
-        .to_owned();
-    };
+    let Some(first) = analysis.first_straggler() else { return nothing_matches(analysis) };
     let whole = analysis.step().map_or(0.0, |step| step.mean);
     match first.share >= WORTH && certain(analysis, first) {
-        true => format!("{}{}{}", blame(analysis, first, whole), reason(first), despite_clocks(analysis, first)),
+        true => format!(
+            "{}{}{}{}",
+            blame(analysis, first, whole),
+            reason(first),
+            despite_clocks(analysis, first),
+            others(analysis, first)
+        ),
         false if first.share >= WORTH && is_occasional(analysis, first) => format!(
-            "rank {} makes the others wait now and then: {} in {} of {} steps, {} of a step's {} on average; that is {} of all waiting",
+            "rank {} makes the others wait now and then: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
             Milliseconds(mean(&first.occasions)),
             first.occasions.len(),
             analysis.job.steps.len(),
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
-            Percent(100.0 * first.of_all)
+            Percent(100.0 * first.of_all),
+            reason(first)
         ),
         false if clocks_hide(analysis, first) => format!(
-            "the others seem to wait for rank {}, {} of a step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
+            "the others seem to wait for rank {}, {} of the mean step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
             analysis.job.ranks[first.rank].number,
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
@@ -71,7 +71,8 @@ fn who_waits(analysis: &Analysis) -> String {
             Milliseconds(analysis.waiting.uncertainty)
         ),
         false => format!(
-            "no rank in particular makes the others wait: rank {} most, for {} of a step's {}, {}",
+            "no rank in particular makes the others wait{}: rank {} most, for {} of the mean step's {}, {}",
+            beside_missing(analysis),
             analysis.job.ranks[first.rank].number,
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
@@ -80,8 +81,32 @@ fn who_waits(analysis: &Analysis) -> String {
     }
 }
 
+/// Why no exchange is known of several ranks.
+fn nothing_matches(analysis: &Analysis) -> String {
+    let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
+    let missing = analysis.job.missing();
+    let why = match exchanged > 1 {
+        false => "the ranks exchange nothing".to_owned(),
+        true if lacks_peers(analysis) => "the traces do not say from which ranks others receive, as those of gloo that are recorded without shapes (record_shapes=True) or receive from any rank".to_owned(),
+        true if missing.is_empty() => {
+            "no exchange of one rank matches one of another, as if the traces were of different jobs".to_owned()
+        }
+        true => format!("no exchange is among the ranks with a trace, as if all were with {}", rank_list(&missing)),
+    };
+    format!("{why}: who waits for whom is not known")
+}
+
+/// Of whom it is not known whether they make the others wait.
+fn beside_missing(analysis: &Analysis) -> String {
+    let missing = analysis.job.missing();
+    match missing.is_empty() {
+        true => String::new(),
+        false => format!(", unless one without a trace does ({})", rank_list(&missing)),
+    }
+}
+
 /// Whether ranks receive what no trace says the sender of.
-fn takes_from_any(analysis: &Analysis) -> bool {
+fn lacks_peers(analysis: &Analysis) -> bool {
     let mut calls = analysis.exchanges.calls.iter().flatten();
     analysis.job.ranks.len() > 2
         && calls.any(|call| call.operation == Operation::Receive && call.arguments.peers[0].is_none())
@@ -101,7 +126,25 @@ const MOST: f64 = 0.5;
 /// Whether others wait for the first straggler in some steps alone, longer than uncertain clocks explain.
 fn is_occasional(analysis: &Analysis, first: &Straggler) -> bool {
     let shortest = first.occasions.iter().copied().fold(f64::INFINITY, f64::min);
-    first.of_all >= MOST && first.occasions.len() > 1 && shortest > 2.0 * analysis.waiting.uncertainty
+    let is_certain = shortest > 2.0 * analysis.waiting.uncertainty || durations_show(first);
+    first.of_all >= MOST && first.occasions.len() > 1 && is_certain
+}
+
+/// Other ranks that make others wait nearly as long are part of the answer from this share of that for the first on.
+const ALSO: f64 = 0.5;
+
+/// Other ranks that others wait for nearly as long as for the first.
+fn others(analysis: &Analysis, first: &Straggler) -> String {
+    let is_also = |one: &&Straggler| one.caused.mean >= ALSO * first.caused.mean && one.share >= WORTH;
+    let shows = |one: &&Straggler| clocks_show(analysis, one) || durations_show(one) || is_occasional(analysis, one);
+    let also = analysis.stragglers.iter().skip(1).take(NAMED).filter(is_also).filter(shows);
+    let named = |one: &Straggler| {
+        let [rank, caused] =
+            [analysis.job.ranks[one.rank].number.to_string(), Milliseconds(one.caused.mean).to_string()];
+        let steady = if one.steadiness > 0.0 { format!(", {}", steadiness(one)) } else { String::new() };
+        format!("; rank {rank} makes others wait, too: {caused}{steady}")
+    };
+    also.map(named).collect()
 }
 
 fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {
@@ -113,11 +156,11 @@ fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {
 /// the clocks show: a duration is by one clock.
 fn durations_show(first: &Straggler) -> bool {
     let longest = first.excess.iter().find(|one| one.activity != Activity::LaterStart);
-    longest.is_some_and(|one| one.longer() >= HIDING * first.caused.mean)
+    longest.is_some_and(|one| one.longer() >= HIDING * first.to_explain())
 }
 
 fn despite_clocks(analysis: &Analysis, first: &Straggler) -> String {
-    if clocks_show(analysis, first) {
+    if clocks_show(analysis, first) || analysis.waiting.uncertainty < HIDING * first.caused.mean {
         return String::new();
     }
     let uncertain = Milliseconds(analysis.waiting.uncertainty);
@@ -148,7 +191,7 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
         .interval
         .map_or(String::new(), |[low, high]| format!(" (95 %: {} – {})", Milliseconds(low), Milliseconds(high)));
     format!(
-        "rank {} makes the others wait {}{interval} of a step's {}, {}",
+        "rank {} makes the others wait {}{interval} of the mean step's {}, {}",
         analysis.job.ranks[first.rank].number,
         Milliseconds(first.caused.mean),
         Milliseconds(whole),
@@ -158,13 +201,14 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
 
 /// What the straggler does longer.
 fn reason(first: &Straggler) -> String {
-    let explains = |longer: f64| longer >= EXPLAINS * first.caused.mean;
+    let explains = |longer: f64| longer >= EXPLAINS * first.to_explain();
     // What takes longer in one step makes the rank begin the next one later.
     let is_cause = |one: &&Excess| one.activity != Activity::LaterStart || !durations_show(first);
     let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);
     let parts: Vec<String> = longest.map(excess).collect();
     match parts.is_empty() {
         true => "; nothing that it does takes much longer than on the others".to_owned(),
+        false if first.on_occasions => format!("; in these steps it {}", parts.join("; ")),
         false => format!("; it {}", parts.join("; ")),
     }
 }

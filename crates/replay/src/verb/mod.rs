@@ -6,6 +6,7 @@ mod csv;
 mod files;
 mod hang;
 mod headline;
+mod interruptible;
 mod json;
 mod operations_csv;
 mod page;
@@ -26,6 +27,7 @@ use crate::replayed::{Replayed, Request};
 use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use interruptible::interruptible;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
@@ -75,6 +77,32 @@ struct Shown {
     failure: Option<Error>,
 }
 
+impl Shown {
+    /// Replays a job. Where that fails, who waits for whom is shown all the same.
+    fn of(analysis: Analysis, hang: Hang, of_dumps: &[String], request: &Request) -> Self {
+        let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
+        let (replayed, failure) = match Replayed::of(&analysis, request) {
+            Ok(replayed) => (Some(replayed), None),
+            Err(error) if request.what_ifs.is_empty() => {
+                warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
+                (None, None)
+            }
+            Err(error) => (None, Some(error)),
+        };
+        warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
+        let hangs = hang.headline();
+        let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
+        let answer = (hangs.is_none() || waits).then(|| headline::of(&analysis, replayed.as_ref()));
+        let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
+        Shown { analysis, replayed, answer, warnings, hang, failure }
+    }
+}
+
+/// What Ctrl-C leaves of a run.
+fn interrupted() -> Summary {
+    Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() }
+}
+
 /// The parts of a run that its progress shows.
 const PARTS: u64 = 4;
 
@@ -117,7 +145,10 @@ impl Replay {
     ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
         progress.doing("reading traces");
-        let inputs = inputs::read(&self.traces)?;
+        let traces = self.traces.clone();
+        let Some(inputs) = interruptible(&context.cancel, move || inputs::read(&traces))? else {
+            return Ok(interrupted());
+        };
         let hang = Hang::of(&inputs.dumps);
         let unasked = (inputs.ranks.is_empty() && !self.request.what_ifs.is_empty())
             .then(|| "dumps without times show nothing of what changes would bring".to_owned());
@@ -131,14 +162,15 @@ impl Replay {
         self.check_alone(&job)?;
         progress.advance(1);
         progress.doing("comparing ranks");
-        let analysis = Analysis::of(job);
+        let Some(analysis) = interruptible(&context.cancel, move || Ok(Analysis::of(job)))? else {
+            return Ok(interrupted());
+        };
         progress.advance(1);
         progress.doing(format!("replaying, in up to {}", Bytes(Recorded::memory_needed(&analysis.job))));
-        let shown = self.replay(analysis, hang, &of_dumps)?;
+        let (request, warnings) = (self.request.clone(), of_dumps.clone());
+        let replay = move || Ok(Shown::of(analysis, hang, &warnings, &request));
+        let Some(shown) = interruptible(&context.cancel, replay)? else { return Ok(interrupted()) };
         progress.advance(1);
-        if context.cancelled() {
-            return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
-        }
         progress.doing("drawing");
         let json = write(files, &shown)?;
         shown.replayed.as_ref().map_or(Ok(()), |replayed| also(&shown.analysis.job, replayed))?;
@@ -191,7 +223,7 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
     let of_rank = |straggler: &crate::waiting::Straggler| {
         let columns = [
             (Column::number("waited_for_ms", "others wait"), Cell::from(Milliseconds(straggler.caused.mean))),
-            (Column::number("waited_for_percent", "share of a step"), Percent(100.0 * straggler.share).into()),
+            (Column::number("waited_for_percent", "of the mean step"), Percent(100.0 * straggler.share).into()),
         ];
         let about = format!("rank {}", analysis.job.ranks[straggler.rank].number);
         columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
@@ -238,25 +270,6 @@ impl Replay {
         Ok(Replay { traces, record, out, as_all_ranks: values.get("as_all_ranks")?, request })
     }
 
-    /// Replays a job. Where that fails, who waits for whom is shown all the same.
-    fn replay(&self, analysis: Analysis, hang: Hang, of_dumps: &[String]) -> Result<Shown> {
-        let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
-        let (replayed, failure) = match Replayed::of(&analysis, &self.request) {
-            Ok(replayed) => (Some(replayed), None),
-            Err(error) if self.request.what_ifs.is_empty() => {
-                warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
-                (None, None)
-            }
-            Err(error) => (None, Some(error)),
-        };
-        warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
-        let hangs = hang.headline();
-        let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
-        let answer = (hangs.is_none() || waits).then(|| headline::of(&analysis, replayed.as_ref()));
-        let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
-        Ok(Shown { analysis, replayed, answer, warnings, hang, failure })
-    }
-
     fn files(&self) -> Result<ResultFiles> {
         files::new(&self.out, self.traces.iter().map(PathBuf::as_path))
     }
@@ -293,19 +306,21 @@ const DISTURBED: f64 = 5.0;
 fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
     let unlike = (alike < all)
-        .then(|| format!("{} of {all} steps are replayed: in the others the ranks do something else", alike));
+        .then(|| format!("{alike} of {all} steps are replayed, and what-ifs are of these alone: in the others the ranks do something else"));
+    let alone = (alike == 1 && replayed.answered().next().is_some())
+        .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
     let longer = 100.0 * (replayed.as_recorded as f64 / replayed.undisturbed.max(1) as f64 - 1.0);
     let disturbed = (longer > DISTURBED).then(|| {
         format!(
-            "recorded steps take {} longer than the replayed one, whose operations are those of the faster half of the steps: other programs seem to have disturbed something else in each; the replay is of a step without that",
+            "recorded steps take {} longer than the replayed step, whose operations are those of the faster half of them: other programs seem to have disturbed something else in each; the replayed step is without that",
             Percent(longer)
         )
     });
     let varies = replayed.mean.map(|mean| {
         format!(
-            "steps differ in what takes long in them, so that none is typical: shown is the one of median length, and what-ifs are of the mean of all, {}",
+            "steps differ in what takes long in them: the replayed step that is shown is the one of median length, and those of what-ifs are the mean of all, {} without a change",
             Milliseconds(mean as f64 / 1e6)
         )
     });
@@ -313,7 +328,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
         format!(
-            "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and a step without recording may be shorter still; perf4sight record measures it, or give the time of a step without the profiler (perf4sight replay --plain-step-ms)"
+            "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and the plain step, without recording, may be shorter still; perf4sight record measures it, or give its time (perf4sight replay --plain-step-ms)"
         )
     });
     let absent =
@@ -331,7 +346,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, far, varies, disturbed, distorted, unknown, absent]
+    [unlike, alone, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
         .flatten()
         .chain(assumed)

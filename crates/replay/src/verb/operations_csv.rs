@@ -24,7 +24,7 @@ pub(super) fn of(replayed: &Replayed) -> Table {
         Column::text("step_longer_with_it", "step gets longer with it"),
         Column::text("step_shorter_with_it", "step gets shorter with it"),
     ];
-    let mut table = Table::new("Operations of a typical step", columns);
+    let mut table = Table::new("Operations of the replayed step", columns);
     let (graph, schedule) = (&replayed.step.graph, &replayed.schedule);
     let (slack, sensitivity) = (slack(graph, schedule), sensitivity(graph, schedule));
     let milliseconds = |nanoseconds: u64| Milliseconds(nanoseconds as f64 / 1e6);

@@ -40,7 +40,7 @@ pub(super) fn of(shown: &Shown) -> Page {
 
 fn replay(analysis: &Analysis, replayed: &Replayed) -> Vec<Block> {
     let mut facts = vec![
-        Fact::new("a typical step, replayed", Milliseconds(replayed.typical as f64 / 1e6))
+        Fact::new("replayed step", Milliseconds(replayed.typical as f64 / 1e6))
             .remark(format!("{} operations", grouped(replayed.step.graph.nodes().len() as u64))),
     ];
     facts.extend(replayed.error().map(|error| {
@@ -95,14 +95,15 @@ pub(super) fn warning_list(warnings: &[String]) -> Option<Block> {
 fn facts(analysis: &Analysis) -> Vec<Fact> {
     let count = analysis.job.steps.len();
     let step = analysis.step().map(|step| Milliseconds(step.mean));
-    let mut facts = vec![Fact::new("a step", step).remark(format!("the longest rank's, mean of {count}"))];
+    let mut facts =
+        vec![Fact::new("mean step", step).remark(format!("{count} recorded ones, each as long as its longest rank's"))];
     if let Some(first) = analysis.first_straggler() {
         let rank = analysis.job.ranks[first.rank].number;
         facts.push(
             Fact::new(format!("waited for rank {rank}"), Milliseconds(first.caused.mean))
                 .remark("mean of the other ranks"),
         );
-        facts.push(Fact::new("share of the step", Percent(100.0 * first.share)));
+        facts.push(Fact::new("of the mean step", Percent(100.0 * first.share)));
     }
     facts
 }

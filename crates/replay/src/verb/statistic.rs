@@ -1,5 +1,7 @@
 //! `[statistic]` and `perf4sight statistic`: how often every operation runs, how long, and its share of a step.
 
+use super::interrupted;
+use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
 use crate::ranks::Job;
 use crate::statistic::{Kind, Operation, operations};
@@ -65,7 +67,8 @@ impl Statistic {
     pub(super) fn count(&self, context: &mut Context, also: impl FnOnce(&Job) -> Result<()>) -> Result<Summary> {
         self.check()?;
         let progress = context.console.progress(2, "reading traces");
-        let job = Job::read(&self.traces)?;
+        let traces = self.traces.clone();
+        let Some(job) = interruptible(&context.cancel, move || Job::read(&traces))? else { return Ok(interrupted()) };
         progress.advance(1);
         let operations = operations(&job);
         let all = table("Operations", operations.iter());

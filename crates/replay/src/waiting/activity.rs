@@ -76,17 +76,19 @@ impl fmt::Display for Activity {
 /// For each rank and each step of [`Job::steps`], the nanoseconds of each activity. Time in exchanges is left out.
 pub fn activities(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Vec<Vec<BTreeMap<Activity, i64>>> {
     let begin = |(rank, step): (usize, &JobStep)| clocks.common(rank, job.ranks[rank].steps[step.of[rank]].window.0);
-    let ranks = 0..job.ranks.len();
-    let first = |step: &JobStep| ranks.clone().map(|rank| begin((rank, step))).min().unwrap_or(0);
-    let firsts: Vec<i64> = job.steps.iter().map(first).collect();
+    let islands = exchanges.islands(job.ranks.len());
+    let first = |rank: usize, step: &JobStep| {
+        let others = (0..job.ranks.len()).filter(|other| islands[*other] == islands[rank]);
+        others.map(|other| begin((other, step))).min().unwrap_or(0)
+    };
     let of_rank = |(index, rank): (usize, &Rank)| {
         let pieces = layers::of(rank, &exchanges.calls[index]);
-        let of_step = |(step, first): (&JobStep, &i64)| {
+        let of_step = |step: &JobStep| {
             let mut sums = within(rank, &pieces, rank.steps[step.of[index]].window);
-            sums.insert(Activity::LaterStart, begin((index, step)) - first);
+            sums.insert(Activity::LaterStart, begin((index, step)) - first(index, step));
             sums
         };
-        job.steps.iter().zip(&firsts).map(of_step).collect()
+        job.steps.iter().map(of_step).collect()
     };
     job.ranks.iter().enumerate().map(of_rank).collect()
 }

@@ -1,8 +1,8 @@
 //! The ranks that others wait for, and what each of them does longer than the others.
 
-use super::{Activity, Waiting};
+use super::{Activity, Matrix, Waiting};
 use crate::ranks::Job;
-use perf4sight_base::stats::median;
+use perf4sight_base::stats::{mean, median};
 use perf4sight_base::summary::Summary;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,8 @@ pub struct Straggler {
     pub occasions: Vec<f64>,
     /// What it does longer than the others, the largest difference first.
     pub excess: Vec<Excess>,
+    /// Whether that is of the steps of [`Straggler::occasions`] alone, since what it does longer there is not so in most steps.
+    pub on_occasions: bool,
 }
 
 /// What a rank does longer than the others.
@@ -49,42 +51,73 @@ const WORTH: f64 = 0.02;
 /// The ranks of a job, the one that the others wait for longest first. `activities` are those of
 /// [`super::activities`].
 pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Vec<Straggler> {
-    let means: Vec<BTreeMap<&Activity, f64>> = activities.iter().map(|steps| typical(steps)).collect();
+    let all: Vec<usize> = (0..waiting.steps.len()).collect();
+    let usual = typical(activities, &all);
+    let of_all: f64 = waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused(one))).sum();
+    let length: Vec<f64> = waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect();
     let straggler = |rank: usize| {
-        let length: Vec<f64> = waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect();
-        let summary = waiting.over_steps(|step| step.caused(rank))?;
-        let most = |step: &&super::Matrix| {
+        let caused = waiting.over_steps(|step| step.caused(rank))?;
+        let most = |step: &Matrix| {
             (0..job.ranks.len()).all(|other| step.caused(other) <= step.caused(rank)) && step.caused(rank) > 0.0
         };
-        let steady = waiting.steps.iter().filter(most).count();
-        let is_long = |step: &&super::Matrix| step.caused(rank) >= WORTH * step.length as f64;
-        let occasions = waiting.steps.iter().filter(most).filter(is_long);
-        let all: f64 = waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused(one))).sum();
+        let is_long = |step: &Matrix| step.caused(rank) >= WORTH * step.length as f64;
+        let steady = waiting.steps.iter().filter(|step| most(step)).count();
+        let is_occasion = |step: &usize| most(&waiting.steps[*step]) && is_long(&waiting.steps[*step]);
+        let occasions: Vec<usize> = all.iter().copied().filter(is_occasion).collect();
         let own: f64 = waiting.steps.iter().map(|step| step.caused(rank)).sum();
-        Some(Straggler {
+        let straggler = Straggler {
             rank,
-            share: summary.mean / perf4sight_base::stats::mean(&length).max(f64::MIN_POSITIVE),
+            share: caused.mean / mean(&length).max(f64::MIN_POSITIVE),
             steadiness: steady as f64 / waiting.steps.len() as f64,
-            of_all: own / all.max(f64::MIN_POSITIVE),
-            occasions: occasions.map(|step| step.caused(rank) / 1e6).collect(),
-            excess: excess(rank, &means, WORTH * summary.mean),
-            caused: summary,
-        })
+            of_all: own / of_all.max(f64::MIN_POSITIVE),
+            occasions: occasions.iter().map(|step| waiting.steps[*step].caused(rank) / 1e6).collect(),
+            excess: excess(rank, &usual, WORTH * caused.mean),
+            on_occasions: false,
+            caused,
+        };
+        Some(straggler.or_on_occasions(&occasions, activities))
     };
     let mut ranks: Vec<Straggler> = (0..job.ranks.len()).filter_map(straggler).collect();
     ranks.sort_by(|one, other| other.caused.mean.total_cmp(&one.caused.mean).then(one.rank.cmp(&other.rank)));
     ranks
 }
 
-/// Milliseconds of each activity in a step: the median over the steps, because the first ones are slow.
-fn typical(steps: &[BTreeMap<Activity, i64>]) -> BTreeMap<&Activity, f64> {
-    let all: BTreeSet<&Activity> = steps.iter().flat_map(BTreeMap::keys).collect();
-    let of_step = |activity: &Activity| {
-        let times: Vec<f64> =
-            steps.iter().map(|step| step.get(activity).map_or(0.0, |time| *time as f64 / 1e6)).collect();
-        median(&times)
+impl Straggler {
+    /// Milliseconds of waiting that [`Straggler::excess`] is to explain: of a step, or of the steps that it is about.
+    pub fn to_explain(&self) -> f64 {
+        if self.on_occasions { mean(&self.occasions) } else { self.caused.mean }
+    }
+
+    /// With what it does longer in the steps in which the others wait for it, if that makes more of all time: what is so in some steps
+    /// is in no median over all of them.
+    fn or_on_occasions(self, steps: &[usize], activities: &[Vec<BTreeMap<Activity, i64>>]) -> Self {
+        let all = activities.first().map_or(0, Vec::len);
+        if steps.is_empty() || steps.len() as f64 > OCCASIONAL * all as f64 {
+            return self;
+        }
+        let then = excess(self.rank, &typical(activities, steps), WORTH * self.caused.mean);
+        let longest = |excess: &[Excess]| excess.first().map_or(0.0, Excess::longer);
+        match longest(&then) * steps.len() as f64 > longest(&self.excess) * all as f64 {
+            true => Straggler { excess: then, on_occasions: true, ..self },
+            false => self,
+        }
+    }
+}
+
+/// The others wait for a rank now and then if they do in at most this share of the steps.
+const OCCASIONAL: f64 = 0.8;
+
+/// Milliseconds of each activity of each rank in a step: the median over some of the steps, because the first ones are slow.
+fn typical<'a>(activities: &'a [Vec<BTreeMap<Activity, i64>>], steps: &[usize]) -> Vec<BTreeMap<&'a Activity, f64>> {
+    let of_rank = |own: &'a Vec<BTreeMap<Activity, i64>>| {
+        let own: Vec<&BTreeMap<Activity, i64>> = steps.iter().map(|step| &own[*step]).collect();
+        let all: BTreeSet<&Activity> = own.iter().flat_map(|step| step.keys()).collect();
+        let milliseconds =
+            |step: &&BTreeMap<Activity, i64>, activity| step.get(activity).map_or(0.0, |time| *time as f64 / 1e6);
+        let of_step = |activity| median(&own.iter().map(|step| milliseconds(step, activity)).collect::<Vec<f64>>());
+        all.into_iter().map(|activity| (activity, of_step(activity))).collect()
     };
-    all.into_iter().map(|activity| (activity, of_step(activity))).collect()
+    activities.iter().map(of_rank).collect()
 }
 
 fn excess(rank: usize, means: &[BTreeMap<&Activity, f64>], least: f64) -> Vec<Excess> {

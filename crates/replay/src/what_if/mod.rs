@@ -18,6 +18,7 @@ mod ranks;
 pub use devices::class_of_kernel;
 pub use in_half::{ALL as ALL_IN_HALF, InHalf};
 pub use one_rank::one_rank;
+pub(crate) use outcome::depends_on_step;
 pub use outcome::{Outcome, Prediction, changed_step, predict};
 
 use crate::communication::Communication;

@@ -144,10 +144,10 @@ impl Assembling<'_> {
             let launches: Vec<(usize, usize)> = parts.iter().map(|(rank, part)| (*rank, part.launch)).collect();
             let parts = parts.into_iter().map(|(rank, part)| {
                 let wait = part.wait.or_else(|| waits[rank].get(&nth).copied());
-                // Who sends a short message goes on before it is received.
+                // Who sends a short message, or to whom nothing is missing any more, goes on before all others take part.
                 let must =
-                    |wait: &usize| exchange.operation != Operation::SendReceive || self.waits(rank, *wait, &launches);
-                let wait = wait.filter(must);
+                    |wait: &usize| exchange.operation.synchronises() || self.waits((rank, nth), *wait, &launches);
+                let wait = wait.filter(must).filter(|wait| self.follows(rank, *wait, part.launch));
                 self.part(node, rank, part, wait)
             });
             let parts = parts.collect();
@@ -157,12 +157,21 @@ impl Assembling<'_> {
         (groups.into_iter().map(|(_, group)| group).collect(), transfers)
     }
 
-    /// Whether a row of a rank ends after the launches of a transfer on all ranks, in all steps.
-    fn waits(&self, rank: usize, row: usize, launches: &[(usize, usize)]) -> bool {
+    /// Whether a rank's part in an exchange and a row of it end after the launches of a transfer on all ranks, in all steps.
+    fn waits(&self, (rank, exchange): (usize, usize), row: usize, launches: &[(usize, usize)]) -> bool {
         let ends_after = |ranks: &[RankStep]| {
-            launches.iter().all(|(other, launch)| ranks[*other].rows[*launch].end <= ranks[rank].rows[row].end)
+            let own = &ranks[rank];
+            let part = own.parts.get(&exchange).map_or(i64::MAX, |part| part.end);
+            launches.iter().all(|(other, launch)| ranks[*other].rows[*launch].end <= own.rows[row].end.min(part))
         };
         self.steps.iter().all(|(_, ranks)| ends_after(ranks))
+    }
+
+    /// Whether a row follows another one of the same thread or stream, or is of another. Which row of its call an exchange begins
+    /// after may differ from step to step.
+    fn follows(&self, rank: usize, row: usize, before: usize) -> bool {
+        let step = &self.reference[rank];
+        row > before || step.track_of(row) != step.track_of(before)
     }
 
     /// The index of an exchange's group, which is added if it is new. Two ranks have a link of their own in either direction.

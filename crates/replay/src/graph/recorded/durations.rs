@@ -2,6 +2,7 @@
 
 use super::assembly::{Assembly, Steps};
 use super::rows::RankStep;
+use crate::collectives::connected;
 use crate::graph::{Graph, NodeId};
 
 /// The durations of all nodes in each step, in nanoseconds. Where a node ended before something that it should wait for,
@@ -16,11 +17,26 @@ fn of_step(assembly: &Assembly, edges: &[(usize, usize)], ranks: &[RankStep]) ->
     let begin = ranks.iter().map(|rank| rank.start).min().unwrap_or(0);
     let ends = ends(assembly, ranks, begin);
     let mut ready = vec![begin; ends.len()];
+    for (first, begin) in assembly.first_rows.iter().zip(begins(assembly, ranks)) {
+        ready[*first as usize - 1] = begin;
+    }
     edges.iter().for_each(|&(from, to)| ready[to] = ready[to].max(ends[from]));
     for (before, after) in consecutive(assembly, &ends) {
         ready[after] = ready[after].max(ends[before]);
     }
     ends.iter().zip(ready).map(|(end, ready)| (end - ready).max(0) as u64).collect()
+}
+
+/// When the first of the ranks that each rank exchanges with begins: of ranks that nothing synchronises, one may be any time ahead.
+fn begins(assembly: &Assembly, ranks: &[RankStep]) -> Vec<i64> {
+    let together: Vec<Vec<usize>> =
+        assembly.step.transfers.iter().map(|transfer| transfer.parts.iter().map(|part| part.rank).collect()).collect();
+    let islands = connected(ranks.len(), together.iter());
+    let begin = |island: &usize| {
+        let own = ranks.iter().zip(&islands).filter(|(_, other)| *other == island);
+        own.map(|(rank, _)| rank.start).min().unwrap_or(0)
+    };
+    islands.iter().map(begin).collect()
 }
 
 fn ends(assembly: &Assembly, ranks: &[RankStep], begin: i64) -> Vec<i64> {
@@ -31,7 +47,9 @@ fn ends(assembly: &Assembly, ranks: &[RankStep], begin: i64) -> Vec<i64> {
         rank.rows.iter().zip(&mut ends[first..]).for_each(|(row, end)| *end = row.end);
     }
     for (transfer, number) in assembly.step.transfers.iter().zip(&assembly.exchanges) {
-        let end = transfer.parts.iter().filter_map(|part| {
+        // Of ranks that need not wait for all others, those that do show when the transfer ends.
+        let waits = !transfer.operation.synchronises() && transfer.parts.iter().any(|part| part.wait.is_some());
+        let end = transfer.parts.iter().filter(|part| !waits || part.wait.is_some()).filter_map(|part| {
             let own = ranks[part.rank].parts.get(number)?;
             // A thread that waited goes on a little before the range of the library ends.
             Some(part.wait.map_or(own.end, |wait| own.end.min(ends[wait.index()])))

@@ -102,6 +102,18 @@ impl Recorded {
         middle[0].between(&middle[1]).on(usual, &works)
     }
 
+    /// Takes no step for typical: the one of median length is shown, and the mean of all counts.
+    pub(crate) fn take_mean_of_all(&mut self) {
+        self.varies = true;
+        let middle = middle(&self.recorded).into_iter();
+        middle.for_each(|step| durations::set(&mut self.typical.graph, &self.durations, &[step], durations::median));
+    }
+
+    /// The indices in [`Recorded::steps`] of the steps that other programs did not disturb by far.
+    pub(crate) fn quiet(&self) -> Vec<usize> {
+        quiet(&self.recorded)
+    }
+
     /// A step under the load of one in which the nodes took `own` nanoseconds.
     fn under_load(&self, own: &[u64]) -> StepGraph {
         let usual = self.with(durations::median);
@@ -175,15 +187,17 @@ impl Rows {
         let usual = typical.time(&simulate(&typical.graph));
         let varies = mean_but_longest(&recorded) > VARIES * usual as f64
             && varies::shows(&typical.graph, &durations, &recorded, usual);
-        let middle = middle(&recorded).filter(|_| varies);
-        middle.into_iter().for_each(|step| durations::set(&mut typical.graph, &durations, &[step], durations::median));
         let steps = steps.iter().map(|(step, _)| *step).collect();
-        Ok((Recorded { typical, varies, steps, durations, recorded }, of_others))
+        let mut all = Recorded { typical, varies: false, steps, durations, recorded };
+        if varies {
+            all.take_mean_of_all();
+        }
+        Ok((all, of_others))
     }
 }
 
 /// From this ratio of the mean step to one in which each operation takes as long as usual, steps may differ in what takes long.
-const VARIES: f64 = 1.2;
+const VARIES: f64 = 1.03;
 
 /// The mean of the steps without the longest, which may be the first one, or chance.
 fn mean_but_longest(times: &[u64]) -> f64 {
@@ -212,11 +226,17 @@ const SHORT: usize = 3;
 /// The indices of the faster half of the steps, or of those that are shorter by far than the others. Other programs make steps
 /// longer, never shorter: the median of the faster half is the lower quartile of all.
 fn undisturbed(times: &[u64]) -> Vec<usize> {
+    let mut by_time = quiet(times);
+    by_time.truncate(by_time.len().div_ceil(2));
+    by_time
+}
+
+/// The indices of the steps before which none is longer by far than the next shorter one, the shortest first.
+fn quiet(times: &[u64]) -> Vec<usize> {
     let mut by_time: Vec<usize> = (0..times.len()).collect();
     by_time.sort_by_key(|index| times[*index]);
     let is_apart = |place: &usize| times[by_time[*place]] as f64 > APART * times[by_time[place - 1]] as f64;
-    let quiet = (SHORT..times.len()).find(is_apart).unwrap_or(times.len());
-    by_time.truncate(quiet.div_ceil(2));
+    by_time.truncate((SHORT..times.len()).find(is_apart).unwrap_or(times.len()));
     by_time
 }
 

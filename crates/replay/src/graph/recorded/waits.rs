@@ -77,18 +77,39 @@ pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize) -> BTreeMap<usize, u
     waits
 }
 
-/// The row of the launching thread that is the longest before the end of an exchange in nearly all steps.
+/// The row of the launching thread that is the longest before the end of an exchange in nearly all steps, or in nearly all of those in
+/// which the rank has to wait long: where another one is late in each, that need not be most.
 fn during(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for (_, ranks) in steps {
+    let longest = |ranks: &[RankStep]| {
         let step = &ranks[rank];
         let part = step.parts.get(&number)?;
         let from = step.rows[part.launch].end.max(part.end - WAKE_UP);
-        let row = step.track_of(part.launch).and_then(|track| longest_within(step, track, from, part.end));
-        row.into_iter().for_each(|row| *counts.entry(row).or_insert(0) += 1);
-    }
+        Some(step.track_of(part.launch).and_then(|track| longest_within(step, track, from, part.end)))
+    };
+    let rows: Vec<Option<usize>> = steps.iter().map(|(_, ranks)| longest(ranks)).collect::<Option<_>>()?;
+    consistent(&rows).or_else(|| {
+        let late = steps.iter().zip(&rows).filter(|((_, ranks), _)| waits_long(ranks, rank, number));
+        let late: Vec<Option<usize>> = late.map(|(_, row)| *row).collect();
+        consistent(&late).filter(|_| late.len() >= FEWEST)
+    })
+}
+
+/// Fewer steps in which a rank waits long are chance.
+const FEWEST: usize = 2;
+
+/// Whether another rank takes part in an exchange so much later than this one that it still waits when it is woken up.
+fn waits_long(ranks: &[RankStep], rank: usize, number: usize) -> bool {
+    let launched = |own: &RankStep| own.parts.get(&number).map(|part| own.rows[part.launch].end);
+    let last = ranks.iter().filter_map(launched).max();
+    last.zip(launched(&ranks[rank])).is_some_and(|(last, own)| last - own > WAKE_UP)
+}
+
+/// The row that is the longest in nearly all of some steps.
+fn consistent(rows: &[Option<usize>]) -> Option<usize> {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    rows.iter().flatten().for_each(|row| *counts.entry(*row).or_insert(0) += 1);
     let (row, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    (count as f64 >= CONSISTENT * steps.len() as f64).then_some(row)
+    (count as f64 >= CONSISTENT * rows.len() as f64).then_some(row)
 }
 
 /// The longest row of a track that ends in a period or goes on at its end.

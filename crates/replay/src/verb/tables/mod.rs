@@ -26,7 +26,7 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
     let columns = [
         Column::number("rank", "rank"),
         Column::number("steps", "steps"),
-        Column::number("step_ms", "step"),
+        Column::number("step_ms", "own step"),
         Column::number("waits_ms", "waits"),
         Column::number("waited_for_ms", "others wait"),
         Column::number("exposed_ms", "exposed"),
@@ -79,7 +79,7 @@ pub(in crate::verb) fn pairs(analysis: &Analysis) -> Table {
         Column::number("mean_ms", "mean"),
         Column::number("low_ms", "95 % from"),
         Column::number("high_ms", "to"),
-        Column::number("percent", "share of a step"),
+        Column::number("percent", "of the mean step"),
     ];
     let mut table = Table::new("Who waits for whom, per step", columns);
     let length = analysis.step().map_or(0.0, |step| step.mean);
@@ -117,7 +117,11 @@ pub(in crate::verb) fn excess(analysis: &Analysis) -> Table {
     ];
     let first = analysis.first_straggler();
     let number = first.map_or(0, |straggler| analysis.job.ranks[straggler.rank].number);
-    let mut table = Table::new(format!("What rank {number} does longer than the others, per step"), columns);
+    let steps = match first.filter(|straggler| straggler.on_occasions) {
+        Some(straggler) => format!("in each of the {} steps in which they wait for it", straggler.occasions.len()),
+        None => "per step".to_owned(),
+    };
+    let mut table = Table::new(format!("What rank {number} does longer than the others, {steps}"), columns);
     for one in first.into_iter().flat_map(|straggler| &straggler.excess).take(EXCESS) {
         table.row([
             brief(&one.activity.name()).into(),

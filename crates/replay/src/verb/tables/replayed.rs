@@ -55,7 +55,7 @@ pub(in crate::verb) fn critical(replayed: &Replayed) -> Table {
         Column::number("time_ms", "takes"),
         Column::number("percent", "share"),
     ];
-    let mut table = Table::new("The critical path of a typical step", columns);
+    let mut table = Table::new("The critical path of the replayed step", columns);
     for share in replayed.critical.iter().take(ROWS) {
         table.row([
             kind(share.kind).into(),
@@ -97,7 +97,7 @@ pub(in crate::verb) fn kind(kind: Kind) -> &'static str {
 pub(in crate::verb) fn what_ifs(replayed: &Replayed) -> Table {
     let columns = [
         Column::text("what_if", "what if"),
-        Column::number("step_ms", "a step"),
+        Column::number("step_ms", "replayed step"),
         Column::number("low_ms", "95 % from"),
         Column::number("high_ms", "to"),
         Column::number("change_percent", "change"),
@@ -162,11 +162,11 @@ pub(in crate::verb) fn communication(replayed: &Replayed) -> Table {
 pub(in crate::verb) fn ranks(replayed: &Replayed) -> Table {
     let columns = [
         Column::number("rank", "rank"),
-        Column::number("step_ms", "a step, replayed"),
+        Column::number("step_ms", "own step"),
         Column::number("low_ms", "9 in 10 from"),
         Column::number("high_ms", "to"),
     ];
-    let mut table = Table::new("A typical step by rank, replayed", columns);
+    let mut table = Table::new("The replayed step by rank", columns);
     for one in &replayed.ranks {
         let [low, high] = one.interval.map(milliseconds);
         table.row([u64::from(one.rank).into(), milliseconds(one.time).into(), low.into(), high.into()]);
@@ -178,7 +178,7 @@ pub(in crate::verb) fn ranks(replayed: &Replayed) -> Table {
 pub(in crate::verb) fn alone(replayed: &Replayed) -> Table {
     let columns = [
         Column::text("what_if", "what if"),
-        Column::number("step_ms", "a step"),
+        Column::number("step_ms", "replayed step"),
         Column::number("alone_ms", "by one rank alone"),
         Column::number("difference_percent", "difference"),
     ];

@@ -1,0 +1,130 @@
+//! Numbers of exchanges and of steps that are shifted on one rank: one more exchange before the recording, or a profiler that was
+//! started one step later.
+
+use super::Call;
+use crate::ranks::{Job, JobStep};
+use perf4sight_base::stats::median;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process group, by its name and its list of ranks.
+type Group = (String, String);
+
+/// The numbers of a group's exchanges in a step of a rank.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    first: i64,
+    count: i64,
+    /// When the first one ends, in nanoseconds from the Unix epoch by the rank's clock.
+    end: i64,
+}
+
+/// By how much numbers are higher than on the first rank of the group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Shifts {
+    /// Those of exchanges, by index of the rank.
+    exchanges: BTreeMap<(usize, Group), i64>,
+    /// By how many steps those of a rank are later than those of the same name.
+    pub steps: BTreeMap<usize, i64>,
+}
+
+impl Shifts {
+    /// Finds shifts that are the same in all steps. Of one by whole steps the clocks, as they were recorded, decide what is shifted.
+    pub fn of(job: &Job, calls: &[Vec<Call>]) -> Self {
+        let ranks: Vec<_> = calls.iter().enumerate().map(|(rank, calls)| numbers(job, rank, calls)).collect();
+        let groups: BTreeSet<&Group> = ranks.iter().flat_map(BTreeMap::keys).collect();
+        let mut shifts = Shifts::default();
+        for group in groups {
+            let mut members = ranks.iter().enumerate().filter_map(|(rank, own)| Some((rank, own.get(group)?)));
+            let Some(first) = members.next() else { continue };
+            for other in members {
+                let pair = Pair { job, first, other };
+                let Some((by, count)) = pair.shift() else { continue };
+                let steps = if by % count == 0 { by / count } else { 0 };
+                match steps != 0 && pair.apart(steps) < pair.apart(0) {
+                    true => _ = shifts.steps.insert(other.0, steps),
+                    false => _ = shifts.exchanges.insert((other.0, group.clone()), by),
+                }
+            }
+        }
+        shifts
+    }
+
+    /// The number that the first rank of the group gives an exchange.
+    pub fn common(&self, rank: usize, group: &str, ranks: &str, sequence: u64) -> u64 {
+        if self.exchanges.is_empty() {
+            return sequence;
+        }
+        let key = (rank, (group.to_owned(), ranks.to_owned()));
+        sequence.saturating_add_signed(-self.exchanges.get(&key).copied().unwrap_or(0))
+    }
+
+    /// Whether the numbers of a group differ between ranks, so that those that are made of them do, too.
+    pub fn is_shifted(&self, group: &str, ranks: &str) -> bool {
+        self.exchanges.keys().any(|(_, own)| own.0 == group && own.1 == ranks)
+    }
+
+    /// What was found, in sentences.
+    pub fn warnings(&self, job: &Job) -> Vec<String> {
+        let ranks: BTreeSet<usize> = self.exchanges.keys().map(|(rank, _)| *rank).collect();
+        let sentence = |rank: usize| {
+            format!(
+                "rank {} numbers its exchanges (Seq) otherwise than the others, by the same difference in all steps: they are matched by that",
+                job.ranks[rank].number
+            )
+        };
+        ranks.into_iter().map(sentence).collect()
+    }
+}
+
+/// The numbers of a group's exchanges in each step of a rank, by the index in its steps.
+type OfSteps = BTreeMap<usize, Numbers>;
+
+/// The numbers of the exchanges of each group of a rank.
+fn numbers(job: &Job, rank: usize, calls: &[Call]) -> BTreeMap<Group, OfSteps> {
+    let mut numbers: BTreeMap<Group, OfSteps> = BTreeMap::new();
+    let base = job.ranks[rank].trace.header.base;
+    for call in calls.iter().filter(|call| !call.operation.is_between_two()) {
+        let Some((step, sequence)) = call.step.zip(call.arguments.sequence) else { continue };
+        let (own, end) = (i64::try_from(sequence).unwrap_or(i64::MAX), call.time.1.saturating_add(base));
+        let group = (call.arguments.group.clone(), call.arguments.ranks.clone());
+        let steps = numbers.entry(group).or_default();
+        let known = steps.entry(step).or_insert(Numbers { first: own, count: 0, end });
+        known.count += 1;
+        if own < known.first {
+            (known.first, known.end) = (own, end);
+        }
+    }
+    numbers
+}
+
+/// Two ranks of a group, by index, with its numbers on each.
+struct Pair<'a> {
+    job: &'a Job,
+    first: (usize, &'a OfSteps),
+    other: (usize, &'a OfSteps),
+}
+
+impl Pair<'_> {
+    /// By how much the numbers of the second rank are higher in all steps, and how many there are in each; none if that differs, or is
+    /// nothing.
+    fn shift(&self) -> Option<(i64, i64)> {
+        let of_step = |step: &JobStep| {
+            let (one, two) = (self.first.1.get(&step.of[self.first.0])?, self.other.1.get(&step.of[self.other.0])?);
+            (one.count == two.count).then_some((two.first.saturating_sub(one.first), one.count))
+        };
+        let all: Option<BTreeSet<(i64, i64)>> = self.job.steps.iter().map(of_step).collect();
+        let mut all = all?.into_iter();
+        all.next().filter(|(by, _)| *by != 0 && all.next().is_none())
+    }
+
+    /// How far exchanges end apart, in nanoseconds, where the steps of the second rank are so many later than those of the same name.
+    fn apart(&self, steps: i64) -> f64 {
+        let of_step = |step: &JobStep| {
+            let own = step.of[self.other.0].checked_add_signed(isize::try_from(-steps).ok()?)?;
+            let [one, two] = [self.first.1.get(&step.of[self.first.0])?, self.other.1.get(&own)?].map(|step| step.end);
+            Some(one.saturating_sub(two).saturating_abs() as f64)
+        };
+        let all: Vec<f64> = self.job.steps.iter().filter_map(of_step).collect();
+        if all.is_empty() { f64::INFINITY } else { median(&all) }
+    }
+}
