@@ -2,6 +2,7 @@
 
 use crate::clocks::Clocks;
 use crate::collectives::{Exchanges, Groups};
+use crate::contradictions;
 use crate::exposed::{OfRank, exposed};
 use crate::plain_step::{self, PlainStep};
 use crate::ranks::Job;
@@ -81,6 +82,7 @@ impl Analysis {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.job.warnings();
         warnings.extend(self.unmatched());
+        warnings.extend(contradictions::of(&self.job, &self.exchanges));
         warnings.extend(self.groups().map(str::to_owned));
         warnings.extend(self.clocks.warnings(&self.job));
         warnings.extend(self.plain.as_ref().err().map(|why| format!("the step without recording is not known: {why}")));
