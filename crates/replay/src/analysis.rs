@@ -2,6 +2,7 @@
 
 use crate::clocks::Clocks;
 use crate::collectives::{Exchanges, Groups};
+use crate::contradictions;
 use crate::exposed::{OfRank, exposed};
 use crate::plain_step::{self, PlainStep};
 use crate::ranks::{Job, LeftOut};
@@ -94,6 +95,7 @@ impl Analysis {
         let mut warnings = self.job.warnings();
         warnings.extend(self.exchanges.shifts.warnings(&self.job));
         warnings.extend(self.unmatched());
+        warnings.extend(contradictions::of(&self.job, &self.exchanges));
         warnings.extend(self.groups().map(str::to_owned));
         warnings.extend(self.apart());
         warnings.extend(self.clocks.warnings(&self.job));

@@ -18,6 +18,7 @@ pub mod buckets;
 pub mod clocks;
 pub mod collectives;
 pub mod communication;
+mod contradictions;
 pub mod exposed;
 pub mod graph;
 pub mod hang;

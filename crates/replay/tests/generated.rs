@@ -417,12 +417,99 @@ fn traces_of_no_one_job_are_refused() {
     let steps = "rank 0 (rank0.json) has ProfilerStep#1 alone, rank 1 (rank1.json) has ProfilerStep#5 alone";
     assert!(refused(&folder).contains(&format!("no step is on all ranks: {steps}")), "{}", refused(&folder));
     write(folder.path(), 1, 2, 0, &[]);
-    assert!(refused(&folder).contains("no event that takes time"), "{}", refused(&folder));
+    let alone = read(&folder).alone().unwrap().to_string();
+    assert!(alone.contains("is rank 0 of 2, alone; rank 1 counts as missing: "), "{alone}");
+    assert!(alone.contains("rank1.json has no event that takes time"), "{alone}");
     write(folder.path(), 9, 2, 0, &[step(1, [0.0, 9.0])]);
     assert!(refused(&folder).contains("rank 9 cannot be of a job of 2 ranks"), "{}", refused(&folder));
     fs::remove_file(folder.path().join("rank9.json")).unwrap();
     fs::copy(folder.path().join("rank0.json"), folder.path().join("again.json")).unwrap();
     assert!(refused(&folder).contains("is of rank 0, as is"), "{}", refused(&folder));
+}
+
+/// Rank 1 has no event, all events of rank 2 are at impossible times, and the gzipped file of rank 3 is damaged within its first
+/// step: what is left of ranks 0 and 4 is compared.
+#[test]
+fn ranks_whose_traces_are_of_no_use_count_as_missing() {
+    let folder = TempDir::new().unwrap();
+    let events = [step(1, [0.0, 90.0]), reduce([10.0, 10.0])];
+    [0, 3, 4].iter().for_each(|rank| write(folder.path(), *rank, 5, 0, &events));
+    write(folder.path(), 1, 5, 0, &[]);
+    write(folder.path(), 2, 5, 0, &[step(1, [1e300, 9.0])]);
+    let third = folder.path().join("rank3.json");
+    let text = fs::read_to_string(&third)
+        .unwrap()
+        .replace("\"traceEvents\":[", &format!("\"traceEvents\":[{},", event("cpu_op", "aten::mm", [1.0, 2.0], "")));
+    fs::write(&third, &text[..text.find("ProfilerStep").unwrap()]).unwrap();
+    let job = read(&folder);
+    assert_eq!(job.ranks.iter().map(|rank| rank.number).collect::<Vec<_>>(), [0, 4]);
+    let warnings = job.warnings().join("\n");
+    for why in [
+        "rank 1 counts as missing: ",
+        "rank1.json has no event that takes time\n",
+        "rank2.json has no event left that takes time: 1 event was left out: at a time that no clock shows",
+        "rank3.json has no whole step: the trace is cut off or damaged at byte",
+        "ranks 1 to 3 of 5 are missing",
+    ] {
+        assert!(warnings.contains(why), "{why} {warnings}");
+    }
+}
+
+/// A number of ranks that no job has, and one that is none.
+#[test]
+fn numbers_of_ranks_that_no_job_has_are_named() {
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), 0, u32::MAX, 0, &[step(1, [0.0, 90.0])]);
+    let file = folder.path().join("rank1.json");
+    fs::write(
+        &file,
+        fs::read_to_string(folder.path().join("rank0.json"))
+            .unwrap()
+            .replace("4294967295", "1e15")
+            .replace(r#""rank":0"#, r#""rank":1"#),
+    )
+    .unwrap();
+    let job = read(&folder);
+    let warnings = job.warnings().join("\n");
+    assert!(
+        job.missing().is_empty() && warnings.contains("is of a job of 4294967295 ranks, which no job has"),
+        "{warnings}"
+    );
+    assert!(
+        warnings.contains("rank 1: the trace names world_size 1000000000000000.0, which is no number of ranks"),
+        "{warnings}"
+    );
+}
+
+/// All-reduce 0 is a broadcast on rank 2, rank 0 passes 4 bytes in to all-reduce 1, and the group of rank 1 is that of others.
+#[test]
+fn what_ranks_contradict_each_other_in_is_named() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..3 {
+        let kernel = |sequence: u32, name: &str, elements: u32| {
+            let group = if rank == 1 && sequence == 2 { "[4, 5]" } else { "[0, 1, 2]" };
+            let args = format!(
+                r#""Collective name":"{name}","In msg nelems":{elements},"Out msg nelems":{elements},"dtype":"Float","Group size":3,"Process Group Name":"0","Process Group Ranks":"{group}","Seq":{sequence}"#
+            );
+            on(8, "kernel", "ncclDevKernel", [10.0 + 20.0 * f64::from(sequence), 10.0], &args)
+        };
+        let first = if rank == 2 { "broadcast" } else { "allreduce" };
+        let events = [
+            step(1, [0.0, 90.0]),
+            kernel(0, first, 256),
+            kernel(1, "allreduce", if rank == 0 { 1 } else { 256 }),
+            kernel(2, "allreduce", 256),
+        ];
+        write(folder.path(), rank, 3, 0, &events);
+    }
+    let warnings = Analysis::of(read(&folder)).warnings().join("\n");
+    for contradiction in [
+        "in 1 exchange rank 2 has broadcast where ranks 0 and 1 have all-reduce under the same number",
+        "in 1 exchange rank 0 has 4 B where ranks 1 and 2 have 1.0 KiB under the same number",
+        "rank 1 takes part in exchanges of process groups that do not contain it, such as rank 1 in [4, 5]",
+    ] {
+        assert!(warnings.contains(contradiction), "{warnings}");
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Reader {
         let Trace { header, damage, .. } = &mut self.trace;
         let take = |value: &Value| {
             header.take(&key, value);
-            damage.others.extend(odd_rank(&key, value));
+            damage.others.extend(odd_numbers(&key, value));
         };
         let read = match wanted {
             true => self.window.value::<Owned<Value>, _>(take),
@@ -267,14 +267,21 @@ impl Header {
     }
 }
 
-/// A warning if the rank in the trace is invalid.
-fn odd_rank(key: &str, value: &Value) -> Option<String> {
-    let rank = value.get("rank").filter(|rank| key == "distributedInfo" && !rank.is_null())?;
-    let is_rank = rank.as_u64().is_some_and(|rank| u32::try_from(rank).is_ok());
-    let text: String = rank.to_string().chars().take(100).collect();
-    (!is_rank).then(|| {
-        format!("the trace names rank {text}, which is no rank; the rank is taken from the name or place of its file")
-    })
+/// The numbers that a trace has of its rank and of all ranks, and what is done without them.
+const NUMBERS: [(&str, &str); 2] = [
+    ("rank", "no rank; the rank is taken from the name or place of its file"),
+    ("world_size", "no number of ranks; how many there are is not known from it"),
+];
+
+/// Warnings if the rank in the trace, or the number of ranks, is invalid.
+fn odd_numbers(key: &str, value: &Value) -> Vec<String> {
+    let odd = |(name, remedy): (&str, &str)| {
+        let number = value.get(name).filter(|number| key == "distributedInfo" && !number.is_null())?;
+        let is_valid = number.as_u64().is_some_and(|number| u32::try_from(number).is_ok());
+        let text: String = number.to_string().chars().take(100).collect();
+        (!is_valid).then(|| format!("the trace names {name} {text}, which is {remedy}"))
+    };
+    NUMBERS.into_iter().filter_map(odd).collect()
 }
 
 fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result::Result<(), Kind> {

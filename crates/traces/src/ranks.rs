@@ -183,10 +183,11 @@ fn add_further(rank: u32, mut trace: Trace, ranks: &mut BTreeMap<u32, Trace>) {
 
 const NAMED: usize = 3;
 
-/// The warning that some files of a folder are no traces.
+/// The warning that some files of a folder could not be read, each with the reason.
 fn without(passed_over: &[(&Path, Error)]) -> Option<String> {
-    let names = listed(passed_over.iter().map(|(file, _)| file.display()), NAMED);
-    (!names.is_empty()).then(|| format!("passed over, since they could not be read as traces: {names}"))
+    let reason = |error: &Error| error.to_string().lines().next().unwrap_or_default().to_owned();
+    let reasons = listed(passed_over.iter().map(|(_, error)| reason(error)), NAMED);
+    (!reasons.is_empty()).then(|| format!("passed over, since they could not be read as traces: {reasons}"))
 }
 
 fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -123,3 +123,18 @@ fn a_folder_without_traces_says_where_they_are() {
     write(&folder.path().join("job1"), "rank0.json", 1, [0, 1]);
     assert!(refused().contains("such as") && refused().ends_with("job1"), "{}", refused());
 }
+
+/// A link to nothing, and a file that is no trace.
+#[test]
+fn what_cannot_be_read_is_named_with_its_reason() {
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), "rank0.json", 1, [100, 200]);
+    std::os::unix::fs::symlink("nothing", folder.path().join("rank1.json")).unwrap();
+    fs::write(folder.path().join("rank2.json"), "null").unwrap();
+    let ranks = read_ranks(&[folder.path().to_owned()]).unwrap();
+    let warnings = ranks[0].trace.damage.warnings().join("\n");
+    for reason in ["rank1.json: cannot read the trace: No such file", "rank2.json: is no trace: it is empty or no JSON"]
+    {
+        assert!(ranks.len() == 1 && warnings.contains(reason), "{warnings}");
+    }
+}

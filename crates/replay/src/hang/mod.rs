@@ -74,8 +74,10 @@ impl Hang {
 /// How an operation that ranks wait in explains the hang, the best explanation first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
-    /// A rank is elsewhere and waits in nothing, left no dump, or came with something else.
+    /// All ranks that have not come wait in nothing or left no dump, or one came with something else.
     Absence,
+    /// So do some; others that have not come wait in another operation, which may be because of the same ranks.
+    PartlyAbsence,
     /// No rank is known to be elsewhere.
     Operation,
     /// The ranks that have not come wait in another operation.
@@ -94,9 +96,11 @@ impl Blocked {
     }
 
     fn cause(&self, culprits: &BTreeSet<u32>) -> Cause {
-        let is_elsewhere = self.missing.keys().any(|rank| culprits.contains(rank));
-        if is_elsewhere || !self.silent.is_empty() || !self.different.is_empty() {
-            return Cause::Absence;
+        let waits_elsewhere = self.missing.keys().any(|rank| !culprits.contains(rank));
+        let is_absent = !self.silent.is_empty() || self.missing.keys().any(|rank| culprits.contains(rank));
+        if !self.different.is_empty() || is_absent {
+            let is_mixed = waits_elsewhere && self.different.is_empty();
+            return if is_mixed { Cause::PartlyAbsence } else { Cause::Absence };
         }
         if self.missing.is_empty() { Cause::Operation } else { Cause::Others }
     }

@@ -19,6 +19,13 @@ impl Hang {
         } else if !self.culprits.is_empty() && !missing.is_subset(&self.culprits) {
             sentence += &format!("; {} in no operation, and may be the cause", are(&self.culprits));
         }
+        let waits_elsewhere = |blocked: &&Blocked| *blocked != first && !blocked.waiting.is_disjoint(&missing);
+        for blocked in
+            self.blocked.iter().filter(waits_elsewhere).filter(|blocked| !chain.contains(blocked)).take(NAMED)
+        {
+            let who: BTreeSet<u32> = blocked.waiting.intersection(&missing).copied().collect();
+            sentence += &format!("; {} {} in {}", rank_list(&who), verb(&who, "waits", "wait"), blocked.call());
+        }
         for blocked in chain.iter().take(NAMED) {
             let [who, awaited] = [blocked.waiting.clone(), blocked.awaited().collect()].map(|ranks| rank_list(&ranks));
             let wait = verb(&blocked.waiting, "waits", "wait");

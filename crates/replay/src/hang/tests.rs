@@ -161,3 +161,37 @@ fn peers_are_ranks_of_the_job() {
     let hang = Hang::of(&dumps);
     assert_eq!(hang.blocked[0].missing.keys().copied().collect::<Vec<_>>(), [2]);
 }
+
+/// Ranks 0 and 1 wait for all, and rank 2 for rank 3 in a group of the two: that one is the cause, with a dump or without.
+#[test]
+fn a_rank_that_waits_itself_is_not_blamed_for_the_one_it_waits_for() {
+    for has_dump in [true, false] {
+        let mut dumps = dumps(4, &[WAITS, WAITS, WAITS, &[]]);
+        dumps[2..].iter_mut().for_each(|dump| _ = dump.groups.insert("7".to_owned(), BTreeSet::from([2, 3])));
+        dumps[2].entries[1].process_group = ("7".to_owned(), "tp".to_owned());
+        dumps.truncate(if has_dump { 4 } else { 3 });
+        let headline = Hang::of(&dumps).headline().unwrap();
+        let cause = if has_dump {
+            "rank 3 has not come to all_reduce 2 of group tp, in which rank 2 waits; "
+        } else {
+            "rank 2 waits in all_reduce 2 of group tp; rank 3 is not there: no dump of it"
+        };
+        assert!(headline.starts_with(cause), "{headline}");
+        let ends = "; ranks 0 and 1 wait for ranks 2 and 3 in all_reduce 2 of group default_pg";
+        assert!(headline.ends_with(ends), "{headline}");
+    }
+}
+
+/// Rank 2, to which ranks 0 and 1 wait, waits in an operation to which all of its group came; rank 3 left no dump.
+#[test]
+fn where_one_of_the_awaited_waits_is_said() {
+    let mut dumps = dumps(5, &[WAITS, WAITS, WAITS, &[], WAITS]);
+    dumps.remove(3);
+    for dump in &mut dumps[2..] {
+        dump.groups.insert("7".to_owned(), BTreeSet::from([2, 4]));
+        dump.entries[1].process_group = ("7".to_owned(), "tp".to_owned());
+    }
+    let headline = Hang::of(&dumps).headline().unwrap();
+    assert!(headline.starts_with("ranks 2 and 4 have not come to all_reduce 2 of group default_pg"), "{headline}");
+    assert!(headline.ends_with("; ranks 2 and 4 wait in all_reduce 2 of group tp"), "{headline}");
+}

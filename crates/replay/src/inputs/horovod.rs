@@ -1,11 +1,11 @@
 //! Horovod's timeline (`HOROVOD_TIMELINE`): what becomes of each tensor, from its negotiation until it is reduced. Alone it
 //! contains all ranks, for the coordinator notes when each of them was ready.
 
-use super::chrome::{Span, Timeline};
+use super::chrome::{self, Timeline};
 use super::exchange::{Exchange, element_type};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Builder, Ranked};
+use perf4sight_traces::{Builder, Category, Ranked, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -60,22 +60,60 @@ pub(super) fn read(file: &Path, number: Option<u32>) -> Result<Vec<Ranked>> {
     Ok(numbers.into_iter().map(rank).collect())
 }
 
-/// Adds the reductions of a rank, and steps: one ends when a tensor comes again.
+/// Adds the reductions of a rank, its steps, and what it did in them until each tensor was ready. A step begins when that before
+/// ended: the first one, whose begin is not known, only counts where it is alone.
 fn add_steps(builder: &mut Builder, reductions: &[Reduction], rank: u32) {
+    let steps = steps(reductions);
+    let ready = |reduction: &Reduction| reduction.ready.get(&rank).copied().unwrap_or(reduction.time.0);
+    let mut windows = Vec::new();
+    let mut before = None;
+    for (number, step) in steps.iter().enumerate() {
+        let events: Vec<u32> =
+            step.iter().filter_map(|reduction| reduction.exchange(number, ready(reduction)).add(builder)).collect();
+        let mut moments: Vec<i64> = step.iter().map(|reduction| ready(reduction)).collect();
+        moments.sort_unstable();
+        let (Some(first), Some(end)) = (moments.first(), step.iter().map(|reduction| reduction.time.1).max()) else {
+            continue;
+        };
+        let Some(begin) = before.replace(end.saturating_add(MARK)).or((steps.len() == 1).then_some(*first)) else {
+            continue;
+        };
+        let begin = begin.min(*first);
+        let mut add = |name, category, time| builder.add(Span { name, category, track: MAIN, time, collective: None });
+        for (from, to) in std::iter::once(&begin).chain(&moments).zip(&moments) {
+            add(UNTIL_READY, Category::Operator, (*from, *to));
+        }
+        let reduced = add(REDUCED, Category::Annotation, (end, end.saturating_add(MARK)));
+        reduced.into_iter().for_each(|reduced| events.iter().for_each(|event| builder.depend(*event, reduced)));
+        windows.push((begin, end.saturating_add(MARK)));
+    }
+    super::steps::mark(builder, MAIN, &windows);
+}
+
+/// The reductions of each step: one ends when a tensor comes again.
+fn steps(reductions: &[Reduction]) -> Vec<Vec<&Reduction>> {
     let mut seen: BTreeSet<&[String]> = BTreeSet::new();
-    let mut steps: Vec<Interval> = Vec::new();
+    let mut steps: Vec<Vec<&Reduction>> = Vec::new();
     for reduction in reductions {
-        let ready = reduction.ready.get(&rank).copied().unwrap_or(reduction.time.0);
         if steps.is_empty() || !seen.insert(&reduction.tensors) {
             seen = BTreeSet::from([reduction.tensors.as_slice()]);
-            steps.push((ready, reduction.time.1));
+            steps.push(Vec::new());
         }
-        let step = steps.len() - 1;
-        steps[step] = (steps[step].0.min(ready), steps[step].1.max(reduction.time.1));
-        reduction.exchange(step, ready).add(builder);
+        steps.last_mut().into_iter().for_each(|step| step.push(reduction));
     }
-    super::steps::mark(builder, ["Horovod", "steps"], &steps);
+    steps
 }
+
+/// The thread that steps are marked on.
+const MAIN: [&str; 2] = ["Horovod", "steps"];
+/// What a rank does from the end of a step, or from the tensor before, until a tensor is ready: computing, as far as it is known.
+const UNTIL_READY: &str = "until the next tensor is ready";
+/// The moment that all reductions of a step end at and the next step begins with; it takes a nanosecond, to be a piece of work that
+/// waits for them.
+const REDUCED: &str = "all tensors are reduced";
+const MARK: i64 = 1;
+/// What is assumed where a timeline is all that is known of a rank.
+pub(super) const ASSUMED: &str = "Horovod's timeline has no operations: all that a rank does from the end of a step until a tensor is ready counts as one that computes it; the first step, whose begin is not in the timeline, is left out";
 
 impl Reduction {
     /// Its name as published: `Comm.1+2`.
@@ -99,7 +137,7 @@ impl Reduction {
 
 /// The reductions of a timeline. Tensors that are transferred at the same time were fused.
 pub(super) fn reductions(timeline: &Timeline) -> Vec<Reduction> {
-    let mut tensors: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
+    let mut tensors: BTreeMap<&str, Vec<&chrome::Span>> = BTreeMap::new();
     let mut negotiations: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
     for span in &timeline.spans {
         let name = timeline.processes.get(&span.process).map_or(span.process.as_str(), String::as_str);
@@ -139,8 +177,8 @@ fn is_transfer(name: &str) -> bool {
 }
 
 /// The ranges of a tensor, from one negotiation to the next: a new round begins with a name that was there before.
-fn rounds<'a>(spans: &[&'a Span]) -> Vec<Vec<&'a Span>> {
-    let mut rounds: Vec<Vec<&Span>> = Vec::new();
+fn rounds<'a>(spans: &[&'a chrome::Span]) -> Vec<Vec<&'a chrome::Span>> {
+    let mut rounds: Vec<Vec<&chrome::Span>> = Vec::new();
     for span in spans {
         let is_tick = span.name.parse::<u32>().is_ok();
         match rounds.last_mut() {
@@ -152,10 +190,11 @@ fn rounds<'a>(spans: &[&'a Span]) -> Vec<Vec<&'a Span>> {
 }
 
 /// What a round did, if it transferred anything.
-fn reduction(tensor: &str, round: Vec<&Span>, negotiations: &[Interval]) -> Option<Reduction> {
-    let (ticks, phases): (Vec<&Span>, Vec<&Span>) =
+fn reduction(tensor: &str, round: Vec<&chrome::Span>, negotiations: &[Interval]) -> Option<Reduction> {
+    let (ticks, phases): (Vec<&chrome::Span>, Vec<&chrome::Span>) =
         round.into_iter().partition(|span| span.name.parse::<u32>().is_ok());
-    let after_negotiation = |span: &&&Span| !span.name.starts_with(NEGOTIATION) && !span.name.starts_with(COPY_OUT);
+    let after_negotiation =
+        |span: &&&chrome::Span| !span.name.starts_with(NEGOTIATION) && !span.name.starts_with(COPY_OUT);
     let transfer = phases.iter().rfind(|span| is_transfer(&span.name));
     let transfer = transfer.or_else(|| phases.iter().find(after_negotiation))?;
     let sync = negotiations.iter().filter(|sync| sync.0 <= transfer.time.0).max();
@@ -175,7 +214,7 @@ fn reduction(tensor: &str, round: Vec<&Span>, negotiations: &[Interval]) -> Opti
 }
 
 /// Elements and their type, from arguments such as `{"dtype": "float32", "shape": "[64, 3]"}`.
-fn phases_size(spans: &[&Span]) -> Option<(u64, String)> {
+fn phases_size(spans: &[&chrome::Span]) -> Option<(u64, String)> {
     spans.iter().find_map(|span| {
         let shape: Vec<u64> = serde_json::from_str(span.args.get("shape")?.as_str()?).ok()?;
         let elements = shape.iter().try_fold(1u64, |product, size| product.checked_mul(*size))?;

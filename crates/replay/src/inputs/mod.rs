@@ -17,6 +17,7 @@ pub use flight::{Dump, Entry, Frame};
 
 use format::Format;
 use perf4sight_base::error::{Error, Kind, Result};
+use perf4sight_base::units::listed;
 use perf4sight_traces::{Ranked, is_own, read_ranks};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,10 +60,8 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
     if ranks.is_empty() {
         ranks = dumps.iter().filter_map(flight::trace).collect();
     }
-    if let (Some(first), Some(other)) = (ranks.first_mut(), files.others.first()) {
-        let more = if files.others.len() > 1 { format!(" and {} more", files.others.len() - 1) } else { String::new() };
-        let sentence = format!("passed over, since they are of no known format: {}{more}", other.display());
-        first.trace.damage.of_other_files.push(sentence);
+    if let Some(first) = ranks.first_mut() {
+        first.trace.damage.of_other_files.extend(files.passed_over());
     }
     match ranks.is_empty() && dumps.is_empty() {
         true => Err(Error::input("there is no trace").expected(FORMATS)),
@@ -117,7 +116,7 @@ impl Files {
     /// passes over.
     fn find(paths: &[PathBuf]) -> Self {
         let mut files = Files::default();
-        for path in paths {
+        for path in distinct(paths) {
             match path.is_dir() {
                 true if published::is_published(path) => files.add(Format::Published, path.clone()),
                 true => files.find_in(path),
@@ -128,6 +127,17 @@ impl Files {
             }
         }
         files
+    }
+
+    /// The files that are not used, in sentences.
+    fn passed_over(&self) -> Vec<String> {
+        let failure = |path: &PathBuf| contents::beginning(path, 1).err();
+        let (unreadable, unknown): (Vec<&PathBuf>, _) = self.others.iter().partition(|path| failure(path).is_some());
+        let unreadable = unreadable.into_iter().filter_map(failure).map(|error| format!("passed over: {error}"));
+        let unknown = listed(unknown.into_iter().map(|path| path.display()), NAMED);
+        let unknown =
+            (!unknown.is_empty()).then(|| format!("passed over, since they are of no known format: {unknown}"));
+        unreadable.chain(unknown).collect()
     }
 
     /// Finds the files of a folder. Traces of profilers it finds by itself, unless the folder has others only.
@@ -152,6 +162,20 @@ impl Files {
     }
 }
 
+/// Files and folders without those that were named before, or whose folder is named.
+fn distinct(paths: &[PathBuf]) -> Vec<&PathBuf> {
+    let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let all: Vec<PathBuf> = paths.iter().map(place).collect();
+    let is_new = |(number, path): &(usize, &PathBuf)| {
+        let folder = path.parent().filter(|_| path.is_file());
+        !all[..*number].contains(path) && !folder.is_some_and(|folder| all.iter().any(|other| other == folder))
+    };
+    all.iter().enumerate().filter(is_new).map(|(number, _)| &paths[number]).collect()
+}
+
+/// So many files are named in a sentence.
+const NAMED: usize = 3;
+
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.is_file()).collect()
@@ -173,6 +197,7 @@ fn together(mut ranks: Vec<Ranked>, more: Vec<Ranked>) -> Result<Vec<Ranked>> {
 /// Adds the ranks of Horovod's timelines. Beside traces of the same ranks they add nothing, for their clock begins with
 /// Horovod.
 fn with_timelines(files: &[PathBuf], mut ranks: Vec<Ranked>) -> Result<Vec<Ranked>> {
+    let mut is_used = false;
     for (place, file) in files.iter().enumerate() {
         let number = if files.len() > 1 { last_number(file).or(Some(place as u32)) } else { last_number(file) };
         let mut own = horovod::read(file, number)?;
@@ -184,10 +209,15 @@ fn with_timelines(files: &[PathBuf], mut ranks: Vec<Ranked>) -> Result<Vec<Ranke
                 "{} was not used: its clock is Horovod's own, and there are traces of its ranks",
                 file.display()
             )),
-            None => ranks.append(&mut own),
+            None => {
+                is_used = true;
+                ranks.append(&mut own);
+            }
         }
     }
     ranks.sort_by_key(|ranked| ranked.rank);
+    let first = ranks.first_mut().filter(|_| is_used);
+    first.into_iter().for_each(|first| first.trace.damage.of_other_files.push(horovod::ASSUMED.to_owned()));
     Ok(ranks)
 }
 

@@ -24,6 +24,8 @@ pub struct Job {
     left_out: BTreeMap<LeftOut, usize>,
     /// By how many steps those of some ranks are later than those of the same name on the others, by index of the rank.
     pub(crate) renumbered: BTreeMap<usize, i64>,
+    /// The ranks whose traces are of no use, and why, in sentences.
+    unusable: Vec<String>,
 }
 
 /// A rank of a job.
@@ -57,12 +59,16 @@ pub(crate) enum LeftOut {
     ClockSet,
 }
 
-/// A trace without steps. Events that were left out may be the reason.
-fn without_events(rank: &Rank) -> Error {
-    let error = Error::input("has no event that takes time").file(&rank.trace.file);
-    match rank.trace.damage.of_trace().first() {
-        Some(warning) => error.help(warning),
-        None => error.help("leave it out, or record it again"),
+/// Why nothing can be compared with the trace of a rank, if that is so: it has no events, or what was left of its events ends before
+/// the first step that others have.
+fn unusable(rank: &Rank, others_have_marks: bool) -> Option<String> {
+    let damage = &rank.trace.damage;
+    let reasons = damage.of_trace().join("; ");
+    match rank.steps.is_empty() {
+        true if !damage.events.is_empty() => Some(format!("has no event left that takes time: {reasons}")),
+        true => Some("has no event that takes time".to_owned()),
+        false => (others_have_marks && damage.truncated.is_some() && !steps::are_marked(&rank.steps))
+            .then(|| format!("has no whole step: {reasons}")),
     }
 }
 
@@ -87,22 +93,45 @@ impl Job {
     ///
     /// # Errors
     /// Traces of jobs with different numbers of ranks, ranks without a step in common.
-    pub fn of(traces: Vec<Ranked>) -> Result<Self> {
+    pub fn of(mut traces: Vec<Ranked>) -> Result<Self> {
+        traces.iter_mut().for_each(leave_out_size);
         let world_size = world_size(&traces)?;
-        let ranks: Vec<Rank> = traces.into_iter().map(Rank::of).collect();
-        let steps = common(&ranks);
-        match ranks.iter().find(|rank| rank.steps.is_empty()) {
-            Some(empty) => Err(without_events(empty)),
-            None if steps.is_empty() => Err(nothing_in_common(&ranks)),
-            None => Ok(Job { ranks, world_size, steps, left_out: BTreeMap::new(), renumbered: BTreeMap::new() }),
+        let all: Vec<Rank> = traces.into_iter().map(Rank::of).collect();
+        let have_marks = all.iter().any(|rank| steps::are_marked(&rank.steps));
+        let (ranks, useless): (Vec<Rank>, Vec<Rank>) =
+            all.into_iter().partition(|rank| unusable(rank, have_marks).is_none());
+        let why = |rank: &Rank| unusable(rank, have_marks).unwrap_or_default();
+        if let (true, Some(first)) = (ranks.is_empty(), useless.first()) {
+            let error = Error::input(why(first)).file(&first.trace.file);
+            return Err(error.help("leave it out, or record it again"));
         }
+        let steps = common(&ranks);
+        if steps.is_empty() {
+            return Err(nothing_in_common(&ranks));
+        }
+        // The ranks with a trace of no use are known to be there.
+        let last = useless.iter().map(|rank| rank.number + 1).max();
+        let world_size =
+            world_size.or_else(|| last.max(ranks.iter().map(|rank| rank.number + 1).max()).filter(|_| last.is_some()));
+        let sentence = |rank: &Rank| {
+            format!("rank {} counts as missing: {} {}", rank.number, rank.trace.file.display(), why(rank))
+        };
+        Ok(Job {
+            unusable: useless.iter().map(sentence).collect(),
+            ranks,
+            world_size,
+            steps,
+            left_out: BTreeMap::new(),
+            renumbered: BTreeMap::new(),
+        })
     }
 
     /// The error of a job of which one rank alone is there: what it waits for others counts as transfer.
     pub fn alone(&self) -> Option<Error> {
         let [alone] = self.ranks.as_slice() else { return None };
         let size = self.world_size.filter(|size| *size > 1)?;
-        let error = Error::input(format!("is rank {} of {size}, alone", alone.number)).file(&alone.trace.file);
+        let reasons: String = self.unusable.iter().map(|reason| format!("; {reason}")).collect();
+        let error = Error::input(format!("is rank {} of {size}, alone{reasons}", alone.number)).file(&alone.trace.file);
         Some(error.expected("traces of all ranks"))
     }
 
@@ -156,7 +185,15 @@ impl Job {
             )
         });
         let steps = self.missing_steps().into_iter().chain(self.ran_out()).chain(self.steps_left_out()).chain(shifted);
-        self.missing_ranks().into_iter().chain(steps).chain(of_others).chain(damage).chain(doubts).collect()
+        self.unusable
+            .iter()
+            .cloned()
+            .chain(self.missing_ranks())
+            .chain(steps)
+            .chain(of_others)
+            .chain(damage)
+            .chain(doubts)
+            .collect()
     }
 
     /// The ranks that are not given; empty if the number of ranks is not known.
@@ -244,6 +281,17 @@ impl Rank {
     }
 }
 
+/// More ranks than any job has.
+const MOST_RANKS: u32 = 1_000_000;
+
+/// Leaves out a number of ranks that no job has.
+fn leave_out_size(ranked: &mut Ranked) {
+    if let Some(size) = ranked.trace.header.world_size.take_if(|size| *size > MOST_RANKS) {
+        let sentence = format!("the trace is of a job of {size} ranks, which no job has: their number is not known");
+        ranked.trace.damage.others.push(sentence);
+    }
+}
+
 /// The number of ranks in the traces.
 fn world_size(traces: &[Ranked]) -> Result<Option<u32>> {
     let mut sizes: BTreeMap<u32, &Ranked> = BTreeMap::new();
@@ -297,5 +345,7 @@ fn nothing_in_common(ranks: &[Rank]) -> Error {
     let some: Vec<String> = ranks.iter().take(3).map(named).collect();
     let error = Error::input(format!("no step is on all ranks: {}", some.join(", ")));
     let error = error.expected("traces of the same steps of one job, one of each rank");
+    let damaged = ranks.iter().find_map(|rank| Some((rank.number, rank.trace.damage.of_trace().into_iter().next()?)));
+    let error = damaged.map_or(error.clone(), |(rank, damage)| error.help(format!("rank {rank}: {damage}")));
     ranks.first().map_or(error.clone(), |rank| error.file(&rank.trace.file))
 }

@@ -61,6 +61,11 @@ fn whole(trace: &Trace) -> Option<Step> {
 /// The step of a trace without marks.
 const WHOLE: &str = "whole trace";
 
+/// Whether the trace marks its steps.
+pub(super) fn are_marked(steps: &[Step]) -> bool {
+    steps.first().is_some_and(|step| step.name != WHOLE)
+}
+
 /// Steps in words, by their names.
 pub(super) fn range(steps: &[Step]) -> String {
     match steps {

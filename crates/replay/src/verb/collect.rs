@@ -3,6 +3,7 @@
 use super::interrupted;
 use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
+use super::until_cancelled::UntilCancelled;
 use crate::ranks::Job;
 use crate::{Analysis, timeline};
 use flate2::Compression;
@@ -16,6 +17,8 @@ use perf4sight_verb::config::{self, Values, flag, path};
 use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 const TABLE: config::Table = config::Table {
     section: "collect",
@@ -55,12 +58,14 @@ impl Verb for Collect {
         overwrite::check(&self.out, self.overwrite, is_own_timeline)?;
         let progress = context.console.progress(2, "reading traces");
         let traces = self.traces.clone();
-        let Some(analysis) = interruptible(&context.cancel, move || Job::read(&traces).map(Analysis::of))? else {
-            return Ok(interrupted());
-        };
+        let analysis = interruptible(&context.cancel, move || Job::read(&traces).map(Analysis::of))?;
+        let Some(analysis) = analysis else { return Ok(interrupted()) };
         progress.advance(1);
         progress.doing("writing");
-        self.write(&analysis)?;
+        match self.write(&analysis, &context.cancel) {
+            Err(_) if context.cancelled() => return Ok(interrupted()),
+            written => written?,
+        }
         progress.advance(1);
         drop(progress);
         analysis.warnings().iter().for_each(|warning| context.warn(warning));
@@ -79,13 +84,14 @@ impl Collect {
         Ok(Collect { traces: traces::traces(values)?, out: values.get("out")?, overwrite: values.get("overwrite")? })
     }
 
-    fn write(&self, analysis: &Analysis) -> Result<()> {
+    fn write(&self, analysis: &Analysis, cancel: &Arc<AtomicBool>) -> Result<()> {
         let is_zipped = self.out.extension().is_some_and(|ending| ending == "gz");
         atomic_write::save_stream(&self.out, |target| {
+            let mut target = UntilCancelled { target, cancel: Arc::clone(cancel) };
             if !is_zipped {
                 return timeline::write(analysis, None, None, target);
             }
-            let mut zipped = GzEncoder::new(target, Compression::fast());
+            let mut zipped = GzEncoder::new(&mut target, Compression::fast());
             timeline::write(analysis, None, None, &mut zipped)?;
             zipped.finish().map(drop)
         })

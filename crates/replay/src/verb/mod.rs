@@ -8,6 +8,7 @@ mod hang;
 mod headline;
 mod interruptible;
 mod json;
+mod one_step;
 mod operations_csv;
 mod page;
 mod settings;
@@ -16,6 +17,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod traces;
+mod until_cancelled;
 
 use crate::communication::Algorithm;
 use crate::graph::recorded::{Correction, Distortion, Recorded};
@@ -28,6 +30,7 @@ use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use interruptible::interruptible;
+use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
@@ -113,13 +116,13 @@ impl Verb for Replay {
     /// Files that are no traces of one job, a folder that cannot be written to or has files of other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = self.files()?;
-        let Some(record) = &self.record else { return self.compare(files, context, |_, _| Ok(())) };
+        let Some(record) = &self.record else { return self.compare(files, context, |_, _| Ok(Vec::new())) };
         let recorded = record.run(context)?;
         if context.cancelled() {
             return Ok(recorded);
         }
         context.console.note(format!("record: {}", recorded.headline));
-        match (self.compare(files, context, |_, _| Ok(())), recorded.failure) {
+        match (self.compare(files, context, |_, _| Ok(Vec::new())), recorded.failure) {
             (Ok(replayed), failure) => Ok(Summary {
                 tables: recorded.tables.into_iter().chain(replayed.tables).collect(),
                 failure,
@@ -136,12 +139,12 @@ impl Verb for Replay {
 }
 
 impl Replay {
-    /// Reads the traces, analyses them, and writes the results; `also` writes more of the replay, if there is one.
+    /// Reads the traces, analyses them, and writes the results; `also` draws more files of the replay, if there is one.
     fn compare(
         &self,
         files: ResultFiles,
         context: &mut Context,
-        also: impl FnOnce(&Job, &Replayed) -> Result<()>,
+        also: impl FnOnce(&Job, &Replayed) -> Result<Vec<Drawn>> + Send + 'static,
     ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
         progress.doing("reading traces");
@@ -172,8 +175,9 @@ impl Replay {
         let Some(shown) = interruptible(&context.cancel, replay)? else { return Ok(interrupted()) };
         progress.advance(1);
         progress.doing("drawing");
-        let json = write(files, &shown)?;
-        shown.replayed.as_ref().map_or(Ok(()), |replayed| also(&shown.analysis.job, replayed))?;
+        let drawn = interruptible(&context.cancel, move || draw(&shown, also).map(|drawn| (shown, drawn)))?;
+        let Some((shown, drawn)) = drawn else { return Ok(interrupted()) };
+        let (others, json) = drawn.place(files)?;
         progress.advance(1);
         drop(progress);
         shown.warnings[of_dumps.len()..].iter().for_each(|warning| context.warn(warning));
@@ -186,7 +190,11 @@ impl Replay {
                 .filter(|table| !table.is_empty())
                 .collect(),
             findings: findings(&shown.analysis),
-            files: vec![("report", self.out.join(files::REPORT)), ("timeline", self.out.join(files::TIMELINE))],
+            files: [("report", files::REPORT), ("timeline", files::TIMELINE)]
+                .map(|(what, name)| (what, self.out.join(name)))
+                .into_iter()
+                .chain(others)
+                .collect(),
             headline: shown.answer,
             json,
             failure: shown.failure,
@@ -195,18 +203,51 @@ impl Replay {
     }
 }
 
-/// Draws and writes all files; returns the contents of `replay.json`.
-fn write(mut files: ResultFiles, shown: &Shown) -> Result<Value> {
-    files.add(files::CSV, csv::of(&shown.analysis).to_csv());
-    files.add(files::REPORT, page::of(shown).to_html());
-    files.add(files::TIMELINE, zipped_step(shown)?);
-    if let Some(replayed) = &shown.replayed {
-        files.add(files::OPERATIONS, operations_csv::of(replayed).to_csv());
+/// A file that is not written yet.
+struct Drawn {
+    /// What it is, for the list of files.
+    what: &'static str,
+    file: PathBuf,
+    contents: Vec<u8>,
+}
+
+impl Drawn {
+    /// Writes it; returns its row in the list of files.
+    fn save(self) -> Result<(&'static str, PathBuf)> {
+        atomic_write::save(&self.file, self.contents).map(|()| (self.what, self.file))
     }
+}
+
+/// All files before they are written.
+struct Drawings {
+    own: Vec<(&'static str, Vec<u8>)>,
+    others: Vec<Drawn>,
+    /// What `replay.json` contains.
+    json: Value,
+}
+
+/// Draws all files.
+fn draw(shown: &Shown, also: impl FnOnce(&Job, &Replayed) -> Result<Vec<Drawn>>) -> Result<Drawings> {
     let json = json::of(shown);
-    files.add(files::JSON, format!("{json:#}\n"));
-    files.place()?;
-    Ok(json)
+    let mut own = vec![
+        (files::CSV, csv::of(&shown.analysis).to_csv().into_bytes()),
+        (files::REPORT, page::of(shown).to_html().into_bytes()),
+        (files::TIMELINE, zipped_step(shown)?),
+        (files::JSON, format!("{json:#}\n").into_bytes()),
+    ];
+    let Some(replayed) = &shown.replayed else { return Ok(Drawings { own, others: Vec::new(), json }) };
+    own.push((files::OPERATIONS, operations_csv::of(&one_step::of(replayed)).to_csv().into_bytes()));
+    Ok(Drawings { own, others: also(&shown.analysis.job, replayed)?, json })
+}
+
+impl Drawings {
+    /// Writes all files; returns the list of the other ones, and the contents of `replay.json`.
+    fn place(self, mut files: ResultFiles) -> Result<(Vec<(&'static str, PathBuf)>, Value)> {
+        self.own.into_iter().for_each(|(name, contents)| files.add(name, contents));
+        files.place()?;
+        let others = self.others.into_iter().map(Drawn::save).collect::<Result<_>>()?;
+        Ok((others, self.json))
+    }
 }
 
 /// The events of a step of median length, and the replayed typical step.
@@ -274,13 +315,17 @@ impl Replay {
         files::new(&self.out, self.traces.iter().map(PathBuf::as_path))
     }
 
-    /// Refuses one rank of several, unless it was requested to stand for all.
+    /// Refuses one rank of several, unless it was requested to stand for all, and several ranks if that was requested of one.
     fn check_alone(&self, job: &Job) -> Result<()> {
-        match job.alone().filter(|_| !self.as_all_ranks) {
-            Some(alone) => {
+        match (job.alone(), self.as_all_ranks) {
+            (Some(alone), false) => {
                 Err(alone.help("add the others, or let this one stand for all (perf4sight replay --as-all-ranks)"))
             }
-            None => Ok(()),
+            (None, true) if job.ranks.len() > 1 => {
+                let several = format!("one rank alone can stand for all, and there are traces of {}", job.ranks.len());
+                Err(Error::usage(several).help("leave out as_all_ranks, or name the trace of one rank"))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `[statistic]` and `perf4sight statistic`: how often every operation runs, how long, and its share of a step.
 
-use super::interrupted;
 use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
+use super::{Drawn, interrupted};
 use crate::ranks::Job;
 use crate::statistic::{Kind, Operation, operations};
 use perf4sight_base::error::Result;
@@ -51,7 +51,7 @@ pub(super) struct Statistic {
 
 impl Verb for Statistic {
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        self.count(context, |_| Ok(()))
+        self.count(context, |_| Ok(None))
     }
 }
 
@@ -63,17 +63,25 @@ impl Statistic {
         overwrite::check_contents(&self.out, header, self.overwrite)
     }
 
-    /// Reads the traces, counts their operations and writes the table; `also` writes more of the job.
-    pub(super) fn count(&self, context: &mut Context, also: impl FnOnce(&Job) -> Result<()>) -> Result<Summary> {
+    /// Reads the traces, counts their operations and writes the table; `also` draws another file of the job.
+    pub(super) fn count(
+        &self,
+        context: &mut Context,
+        also: impl FnOnce(&Job) -> Result<Option<Drawn>> + Send + 'static,
+    ) -> Result<Summary> {
         self.check()?;
         let progress = context.console.progress(2, "reading traces");
         let traces = self.traces.clone();
-        let Some(job) = interruptible(&context.cancel, move || Job::read(&traces))? else { return Ok(interrupted()) };
+        let counted_operations = interruptible(&context.cancel, move || {
+            let job = Job::read(&traces)?;
+            let (operations, other) = (operations(&job), also(&job)?);
+            Ok((job, operations, other))
+        });
+        let Some((job, operations, other)) = counted_operations? else { return Ok(interrupted()) };
         progress.advance(1);
-        let operations = operations(&job);
         let all = table("Operations", operations.iter());
         overwrite::save(&self.out, all.to_csv(), self.overwrite)?;
-        also(&job)?;
+        let other = other.map(Drawn::save).transpose()?;
         progress.advance(1);
         drop(progress);
         job.warnings().iter().for_each(|warning| context.warn(warning));
@@ -86,7 +94,7 @@ impl Statistic {
         Ok(Summary {
             headline: format!("{} in {steps} of {ranks}", counted(operations.len() as u64, "operation")),
             tables: Kind::ALL.map(of_kind).into_iter().filter(|table| !table.is_empty()).collect(),
-            files: vec![("table", self.out.clone())],
+            files: [("table", self.out.clone())].into_iter().chain(other).collect(),
             json: all.to_json(),
             ..Summary::default()
         })

@@ -7,6 +7,7 @@ use perf4sight_report::{Console, Mode, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use tempfile::TempDir;
 
@@ -191,4 +192,85 @@ fn a_folder_of_others_is_refused_with_advice_that_works() {
     fs::write(out.path().join(files::JSON), "own").unwrap();
     let refused = replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context()).err();
     assert_eq!(refused.as_ref().and_then(Error::remedy), Some("choose another folder (out)"));
+}
+
+/// Rank 0 works 80 ms after the exchange, so that it begins every step but the first 80 ms after the other: a step takes 100 ms,
+/// 10 of work, 10 of exchange and these 80, which are not in the files twice.
+#[test]
+fn a_rank_that_ends_late_is_not_late_twice_in_the_files() {
+    let (traces, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for rank in 0..2 {
+        let event = |tid: u32, cat: &str, name: &str, ts: u32, dur: u32, args: &str| {
+            format!(
+                r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": 1, "tid": {tid}, "ts": {ts}, "dur": {dur}, "args": {{{args}}}}}"#
+            )
+        };
+        let step = |step: u32| {
+            let begin = 100_000 * step + if rank == 0 { 80_000 } else { 0 };
+            let exchanged = 100_000 * step + 90_000;
+            let late = if rank == 0 { 80_000 } else { 0 };
+            let (from, end) = (begin + 10_000, exchanged + 10_000 + late);
+            let args = r#""Input Dims": [[100]], "Input type": ["float"]"#;
+            [
+                event(1, "user_annotation", &format!("ProfilerStep#{step}"), begin, end - begin, ""),
+                event(1, "cpu_op", "aten::mm", begin, 10_000, ""),
+                event(1, "cpu_op", "c10d::allreduce_", from, exchanged + 10_000 - from, args),
+                event(2, "user_annotation", "gloo:all_reduce", from, exchanged + 10_000 - from, args),
+                event(1, "cpu_op", "aten::add", exchanged + 10_000, late.max(1), ""),
+            ]
+        };
+        let events: Vec<String> = (0..8).flat_map(step).collect();
+        let text = format!(
+            r#"{{"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "traceEvents": [{}]}}"#,
+            events.join(", ")
+        );
+        fs::write(traces.path().join(format!("rank{rank}.json")), text).unwrap();
+    }
+    replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    assert_eq!(read(out.path())["replay"]["typical_ms"], 100.0);
+    let table = fs::read_to_string(out.path().join(files::OPERATIONS)).unwrap();
+    let ends = table.lines().skip(1).map(|line| {
+        let cells: Vec<f64> = line.split(',').skip(4).take(2).map(|cell| cell.parse().unwrap()).collect();
+        cells[0] + cells[1]
+    });
+    let end = ends.fold(0.0, f64::max);
+    assert!((end - 100.0).abs() < 0.1, "{end}");
+}
+
+/// Ctrl-C before the traces were read, or while they are: nothing is written.
+#[test]
+fn nothing_is_written_after_ctrl_c() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let here = || vec![traces.path().to_owned()];
+    let context = || {
+        let context = context();
+        context.cancel.store(true, Ordering::Relaxed);
+        context
+    };
+    let place = |name: &str| out.path().join(name);
+    replay(here(), &place("replay"), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    collect::verb(here(), place("all.json.gz")).run(&mut context()).unwrap();
+    statistic::new(here(), place("statistic.csv")).run(&mut context()).unwrap();
+    let written: Vec<PathBuf> = fs::read_dir(out.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(written.iter().all(|path| path.is_dir() && fs::read_dir(path).unwrap().next().is_none()), "{written:?}");
+    // A file of which a part is written is not there.
+    let target = until_cancelled::UntilCancelled { target: Vec::new(), cancel: context().cancel };
+    assert!(crate::timeline::write(&Analysis::of(Job::read(&here()).unwrap()), None, None, target).is_err());
+}
+
+#[test]
+fn as_all_ranks_is_of_one_rank() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let verb = replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring);
+    let refused = Replay { as_all_ranks: true, ..verb }.run(&mut context()).unwrap_err().to_string();
+    assert!(refused.contains("one rank alone can stand for all, and there are traces of 4"), "{refused}");
+}
+
+/// The folder twice, and one of its files.
+#[test]
+fn what_is_named_twice_is_read_once() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let paths = vec![traces.path().to_owned(), traces.path().join("."), traces.path().join("rank0.json")];
+    replay(paths, out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    assert_eq!(read(out.path())["ranks"].as_array().unwrap().len(), 4);
 }

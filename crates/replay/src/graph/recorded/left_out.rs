@@ -1,7 +1,8 @@
 //! Steps as they are predicted by a graph that was built without them: what a replay is worth for a step that it has not
 //! seen.
 
-use super::{Rows, longest};
+use super::load::{Load, Works};
+use super::{Rows, durations, longest};
 use crate::collectives::Exchanges;
 use crate::graph::StepGraph;
 use crate::ranks::Job;
@@ -52,12 +53,15 @@ pub(super) fn predict(rows: &Rows, job: &Job, exchanges: &Exchanges) -> Result<V
     for left_out in (0..graphs).filter(|_| graphs > 1) {
         let (others, durations) = rows.graph(job, exchanges, |position| position % graphs != left_out)?;
         let predicted_time = time(&others.as_recorded());
+        // Once for all steps: the median of every operation over many steps takes longer than a replay.
+        let usual = others.with(durations::median);
+        let works = Works::of(&usual);
         let own = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations);
         predicted.extend(own.map(|((step, ranks), own)| LeftOut {
             step: *step,
             recorded: longest(ranks),
             predicted: predicted_time,
-            under_load: time(&others.under_load(own)),
+            under_load: time(&Load::of(&usual, &works, own).on(usual.clone(), &works)),
         }));
     }
     predicted.sort_by_key(|one| one.step);

@@ -114,13 +114,6 @@ impl Recorded {
         quiet(&self.recorded)
     }
 
-    /// A step under the load of one in which the nodes took `own` nanoseconds.
-    fn under_load(&self, own: &[u64]) -> StepGraph {
-        let usual = self.with(durations::median);
-        let works = Works::of(&usual);
-        Load::of(&usual, &works, own).on(usual, &works)
-    }
-
     /// A step in which every operation is as short as it ever was; if steps differ in what takes long, the shortest one.
     pub fn least(&self) -> StepGraph {
         if self.varies {

@@ -7,12 +7,12 @@ mod names;
 mod recorders;
 mod statistic;
 
-use super::{Replay, algorithm, collect};
+use super::{Drawn, Replay, algorithm, collect, one_step};
 use crate::ranks::Job;
 use crate::replayed::{self, Request};
 use crate::timeline;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::{atomic_write, overwrite};
+use perf4sight_base::overwrite;
 use perf4sight_traces::is_own_timeline;
 use perf4sight_verb::config::{Setting, Values, flag, integer, number, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb};
@@ -166,32 +166,30 @@ impl Verb for Replayed {
         let [synthetic, graph, critical] = [SYNTHETIC, GRAPH, CRITICAL_PATH].map(|name| self.out.join(name));
         [&synthetic, &critical].into_iter().try_for_each(|file| check(file, is_own_timeline))?;
         check(&graph, graph::is_ours)?;
-        let mut is_written = false;
-        let mut summary = self.replay.compare(self.replay.files()?, context, |job, replayed| {
-            is_written = true;
-            self.write(job, replayed)
-        })?;
-        let published = [("replayed step", synthetic), ("graph", graph), ("critical path", critical)];
-        summary.files.extend(published.into_iter().filter(|_| is_written));
-        Ok(summary)
+        let files = self.replay.files()?;
+        self.replay.compare(files, context, move |job, replayed| published([synthetic, graph, critical], job, replayed))
     }
 }
 
-impl Replayed {
-    fn write(&self, job: &Job, replayed: &replayed::Replayed) -> Result<()> {
-        let names = names::of_graph(&replayed.step.graph, &job.ranks);
-        let mut synthetic = Vec::new();
-        let written = timeline::write_replayed(replayed, &mut synthetic);
-        self.save(SYNTHETIC, written.map(|()| synthetic))?;
-        self.save(GRAPH, Ok(graph::of(&replayed.step.graph, &names).into_bytes()))?;
-        self.save(CRITICAL_PATH, critical_path::of(replayed, &names))
-    }
-
-    fn save(&self, name: &str, contents: io::Result<Vec<u8>>) -> Result<()> {
-        let file = self.out.join(name);
-        let contents = contents.map_err(|cause| Error::io(&file, "write this file", &cause))?;
-        atomic_write::save(&file, contents)
-    }
+/// The replayed step, its graph and its critical path, each with the file that it belongs into.
+fn published(
+    [synthetic, graph, critical]: [PathBuf; 3],
+    job: &Job,
+    replayed: &replayed::Replayed,
+) -> Result<Vec<Drawn>> {
+    let replayed = one_step::of(replayed);
+    let names = names::of_graph(&replayed.step.graph, &job.ranks);
+    let failed = |cause: io::Error| Error::io(&synthetic, "write this file", &cause);
+    let mut step = Vec::new();
+    timeline::write_replayed(&replayed, &mut step).map_err(failed)?;
+    let path = critical_path::of(&replayed, &names).map_err(failed)?;
+    let text = graph::of(&replayed.step.graph, &names).into_bytes();
+    let drawn = |what, file, contents| Drawn { what, file, contents };
+    Ok(vec![
+        drawn("replayed step", synthetic, step),
+        drawn("graph", graph, text),
+        drawn("critical path", critical, path),
+    ])
 }
 
 /// Statistics as a table, and as the published program keeps them.
@@ -205,9 +203,9 @@ impl Verb for Statistic {
         let published = self.out.join(STATISTIC);
         check(&published, statistic::is_ours)?;
         self.table.check().map_err(elsewhere)?;
-        let mut summary = self.table.count(context, |job| atomic_write::save(&published, statistic::of(job)?))?;
-        summary.files.push(("statistics", published));
-        Ok(summary)
+        self.table.count(context, move |job| {
+            Ok(Some(Drawn { what: "statistics", file: published, contents: statistic::of(job)?.into() }))
+        })
     }
 }
 
