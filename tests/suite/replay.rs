@@ -146,7 +146,7 @@ fn ranks_that_are_no_job_are_refused_and_nothing_is_written() {
     replayed(&scene, "ranks/rank0.json.gz").fails(4).says("is rank 0 of 2, alone").says("--as-all-ranks");
     assert!(!scene.path("replay").exists());
     replayed(&scene, "ranks/rank0.json.gz --as-all-ranks").succeeds().prints("one rank alone");
-    replayed(&scene, "ranks/rank0.json.gz ranks/rank0.json.gz").fails(2).says("is of rank 0, as is");
+    replayed(&scene, "ranks/rank0.json.gz ranks/rank0.json.gz").fails(4).says("is rank 0 of 2, alone");
     replayed(&scene, "nowhere").fails(6);
     let scene = recorded("two").file("replay/replay.json", "{}");
     replayed(&scene, "ranks").fails(2).says("did not write");

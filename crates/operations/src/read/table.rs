@@ -177,9 +177,10 @@ fn check_work(operation: &str, class: Class, work: Work, by_shapes: Option<Work>
 
 /// The work of an operation by its shapes, `128x1024;1024x512`.
 fn of_shapes(operation: &str, shapes: &str, element: Element) -> Result<Work> {
-    let expected = match class_of(operation) {
-        Some(Class::Convolution) => "flops and bytes: the shapes of inputs say neither strides nor the output",
-        _ => "the shapes of its inputs, such as 128x1024;1024x512 of aten::mm, or flops and bytes",
+    let expected = if class_of(operation) == Some(Class::Convolution) {
+        "flops and bytes: the shapes of inputs say neither strides nor the output"
+    } else {
+        "the shapes of its inputs, such as 128x1024;1024x512 of aten::mm, or flops and bytes"
     };
     let wrong = || Error::input(format!("the shapes \"{shapes}\" do not say what {operation} does")).expected(expected);
     let tensor = |shape: &str| {
