@@ -238,7 +238,7 @@ class Alive:
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
                         alive.see(tensor)
-                alive.note(str(function))
+                alive.note(str(function), args)
                 alive.copy(function, args, made)
                 return made
 
@@ -257,13 +257,16 @@ class Alive:
         if name in CASTING:
             self.most = max(self.most, self.bytes + _cast(arguments))
 
-    def note(self, function: str) -> None:
-        """Notes what is there after an operator whose kernel borrows memory."""
+    def note(self, function: str, arguments: Tuple[Any, ...]) -> None:
+        """Notes what is there after an operator whose kernel borrows memory, and the copy that it makes of a gradient that is one number seen in many places,
+        such as that of a sum (`contiguous` in `convolution_backward` of aten/src/ATen/native/Convolution.cpp)."""
         name = function.rpartition(".")[0]
         backward = name.endswith(OF_BACKWARD)
         kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
         if kind:
-            self.after.setdefault((kind, backward), []).append(self.bytes)
+            copied = arguments[0].nbytes if kind == "convolution" and backward and 0 in arguments[0].stride() else 0
+            self.most = max(self.most, self.bytes + copied)
+            self.after.setdefault((kind, backward), []).append(self.bytes + copied)
 
 
 def _cast(arguments: Tuple[Any, ...]) -> int:
