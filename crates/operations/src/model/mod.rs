@@ -194,9 +194,9 @@ impl OperationModel {
         Scaling::new(self, from, to)
     }
 
-    /// How times of kernels change from single to half precision; none if no operation was measured in half precision.
+    /// How times of kernels change from single to half precision; none unless products were measured in both.
     pub fn to_half(&self, device: &KnownGpu) -> Option<Scaling> {
-        self.fitted.physical.parameters().any(|(_, half, ..)| half).then(|| Scaling::to_half(self, device))
+        scaling::has_both(self).then(|| Scaling::to_half(self, device))
     }
 
     /// Microseconds that an operation of a class takes on a GPU however little it does; none where none was measured.

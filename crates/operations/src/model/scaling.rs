@@ -148,6 +148,13 @@ fn kinds(model: &OperationModel) -> BTreeSet<(Class, bool)> {
     model.samples.iter().filter_map(|sample| Some((sample.class()?, sample.half))).collect()
 }
 
+/// Whether products, or convolutions, were measured in both precisions.
+pub(super) fn has_both(model: &OperationModel) -> bool {
+    let kinds = kinds(model);
+    let is_known = |class: Class| [false, true].into_iter().all(|half| kinds.contains(&(class, half)));
+    [Class::Product, Class::Convolution].into_iter().any(is_known)
+}
+
 /// The logarithm of a launch, which is what the shortest kernels take.
 fn launch(model: &OperationModel, device: &KnownGpu, class: Class, half: bool) -> Option<f64> {
     let nothing = Work { flops: 0.0, bytes: 0.0 };

@@ -369,6 +369,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
             Milliseconds(mean as f64 / 1e6)
         )
     });
+    let late = late_step(analysis, replayed);
     let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
@@ -391,12 +392,30 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, alone, far, varies, disturbed, distorted, unknown, absent]
+    [unlike, alone, late, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
         .flatten()
         .chain(assumed)
         .chain(unanswered)
         .collect()
+}
+
+/// From this ratio to the next longer step on, a step is told by itself.
+const LATE: f64 = 1.2;
+
+/// Says that the replayed step and what-ifs are without a step that is longer than all others by far.
+fn late_step(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
+    let mut by_time: Vec<_> = replayed.steps.iter().collect();
+    by_time.sort_by_key(|step| std::cmp::Reverse(step.recorded));
+    let [longest, next, ..] = by_time.as_slice() else { return None };
+    let is_late = longest.recorded as f64 > LATE * next.recorded as f64 && replayed.mean.is_none();
+    is_late.then(|| {
+        let [longest_ms, next_ms] = [longest, next].map(|step| Milliseconds(step.recorded as f64 / 1e6));
+        format!(
+            "{} takes {longest_ms}, all others {next_ms} at most: the replayed step and what-ifs are without what made that one longer",
+            analysis.job.steps[longest.step].name
+        )
+    })
 }
 
 /// An error with what was expected and what helps, in one line.

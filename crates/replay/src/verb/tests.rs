@@ -274,3 +274,17 @@ fn what_is_named_twice_is_read_once() {
     replay(paths, out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
     assert_eq!(read(out.path())["ranks"].as_array().unwrap().len(), 4);
 }
+
+/// One step of five, whose transfers take a hundred times as long, is in neither the replayed step nor what-ifs.
+#[test]
+fn a_step_that_is_longer_than_all_others_is_told() {
+    let (traces, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let shape = Cluster { ranks: 2, layers: 4, per_byte: 1.0, ..Cluster::default() };
+    let late = Cluster { per_byte: 100.0, ..shape.clone() };
+    let steps: Vec<_> = (0..5).map(|seed| cluster(if seed == 3 { &late } else { &shape }, seed).unwrap()).collect();
+    write_traces(&steps, &[], traces.path()).unwrap();
+    let mut context = context();
+    replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context).unwrap();
+    let told = context.warnings().iter().find(|warning| warning.contains("what made that one longer"));
+    assert!(told.is_some_and(|warning| warning.starts_with("ProfilerStep#")), "{:?}", context.warnings());
+}

@@ -197,7 +197,20 @@ fn is_scaled(graph: &Graph, id: NodeId) -> bool {
 }
 
 /// Letters in names of kernels that compute in half precision, and in single.
-const HALF: [&str; 5] = ["bf16", "f16", "fp16", "half", "BFloat16"];
+const HALF: [&str; 12] = [
+    "bf16",
+    "f16",
+    "fp16",
+    "half",
+    "BFloat16",
+    "nvjet_h",
+    "nvjet_t",
+    "_h884gemm",
+    "_h1688gemm",
+    "_h16816gemm",
+    "_BBS_",
+    "_HHS_",
+];
 const SINGLE: [&str; 4] = ["f32f32", "sgemm", "tf32", "float"];
 
 /// The class of the innermost operation of a known one that a kernel runs for, and whether it computes in half precision, if its name

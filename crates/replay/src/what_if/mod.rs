@@ -98,7 +98,8 @@ impl Known {
     pub fn to_half(&self) -> Result<Option<Scaling>> {
         let Some((model, device)) = self.device()? else { return Ok(None) };
         model.to_half(&device).map(Some).ok_or_else(|| {
-            Error::usage("it was trained in single precision alone").expected("times in fp32 and in fp16 or bf16")
+            Error::usage("it was not trained on products in both precisions")
+                .expected("times in fp32 and in fp16 or bf16")
         })
     }
 }
