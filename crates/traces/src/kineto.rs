@@ -5,7 +5,7 @@ use crate::collective::Collective;
 use crate::damage::{Kind, possible};
 use crate::intern::printable;
 use crate::nanoseconds::from_microseconds;
-use crate::precision::is_half;
+use crate::precision::bits;
 use crate::raw::{Anything, Events, Owned, RawEvent, as_written, whole};
 use crate::room;
 use crate::trace::{Event, Header, Phase, StreamWait, Trace, Track, TrackId};
@@ -315,8 +315,8 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
         trace.stream_waits.push(StreamWait { track, correlation, recorded, stream });
     }
     let name = trace.names.intern(event.name.as_deref().unwrap_or_default());
-    if let Some(is_half) = is_half(&event.args) {
-        trace.precisions.entry(name).or_default().count(is_half);
+    if let Some(bits) = bits(&event.args) {
+        trace.precisions.entry(name).or_default().count(bits);
     }
     trace.events.push(Event {
         start,

@@ -70,8 +70,10 @@ pub struct StreamWait {
 pub struct Precision {
     /// Of 16 bits or fewer.
     pub half: u32,
-    /// Of more.
+    /// Of 32 bits.
     pub full: u32,
+    /// Of 64 bits.
+    pub double: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -110,7 +110,9 @@ impl HalfPrecision {
             .help("on processors half precision is faster only with AMX or AVX512_BF16, which traces do not show"));
         }
         match self.in_half.share_of(graph, lower()) > ALL_IN_HALF {
-            true => Err(Error::input("the operations that autocast runs in half precision are recorded in it already")),
+            true => Err(Error::input(
+                "the operations that autocast runs in half precision are recorded in it already, or in double precision, which autocast leaves",
+            )),
             false => Ok(()),
         }
     }

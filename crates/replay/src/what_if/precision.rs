@@ -30,7 +30,9 @@ impl Change for Precision {
                 .help("name the operations that get faster: \"operations 'mm*' x 0.5\""));
         }
         if in_half.share_of(graph, kernels.iter().copied()) > ALL_IN_HALF {
-            return Err(Error::usage("the kernels of the traces are in half precision already"));
+            return Err(Error::usage(
+                "the kernels of the traces are in half precision already, or in double precision",
+            ));
         }
         for id in kernels {
             let single = 1.0 - in_half.share(graph, id);
@@ -44,7 +46,7 @@ impl Change for Precision {
 
     fn assumption(&self) -> Option<String> {
         let traces = match self.0.is_recorded() {
-            true => "what the traces say to be in half precision already stays as it is, all else is of fp32",
+            true => "what the traces say to be in half or double precision stays as it is, all else is of fp32",
             false => "the traces do not say the types of tensors (record_shapes=True) and are taken to be of fp32",
         };
         Some(format!("{traces}; kernels take as long as their bytes: products may gain more or less"))
