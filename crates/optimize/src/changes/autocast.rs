@@ -7,10 +7,13 @@ use perf4sight_base::units::Percent;
 use perf4sight_operations::Scaling;
 use perf4sight_replay::graph::{CallId, Graph, Kind, NodeId, ResourceId};
 use perf4sight_replay::what_if::{ALL_IN_HALF, Change, InHalf, Scenario, class_of_kernel};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// How much of its time a product takes in half precision, where no model predicts it (as published).
+/// How much of its time a product takes in half precision, where no model predicts it (as published), and the least and the most that it may: an A100's
+/// tensor cores do 16 times the FLOP/s of its other ones, and a product that waits for memory or its launch gains nothing.
 const HALF: f64 = 0.5;
+const LEAST_AND_MOST: [f64; 2] = [1.0 / 16.0, 1.0];
 /// A cast reads four bytes and writes two, or the other way round; an operation of one input reads and writes eight.
 const CAST: f64 = 6.0 / 8.0;
 
@@ -32,7 +35,7 @@ pub struct HalfPrecision {
     pub lists: Autocast,
     /// How much of their time they take then, where a model of operations says it.
     pub scaling: Option<Scaling>,
-    /// By which power of its error that model is off: 0, or a bound.
+    /// By which power of its error that model is off: 0, or a bound; also of what is guessed without one.
     pub off: f64,
     /// What computes in half precision already, and stays as it is.
     pub in_half: InHalf,
@@ -119,7 +122,13 @@ impl HalfPrecision {
 
     /// How much of its time a kernel takes.
     fn share(&self, graph: &Graph, id: NodeId) -> f64 {
-        self.scaling.as_ref().map_or(HALF, |scaling| {
+        let [least, most] = LEAST_AND_MOST;
+        let guessed = match self.off.total_cmp(&0.0) {
+            Ordering::Less => least,
+            Ordering::Equal => HALF,
+            Ordering::Greater => most,
+        };
+        self.scaling.as_ref().map_or(guessed, |scaling| {
             let (class, _) = class_of_kernel(graph, id);
             let ratio = scaling.ratio(class, None, graph.node(id).duration as f64 / 1e3);
             ratio * (self.off * scaling.off).exp()
@@ -152,7 +161,12 @@ impl Change for HalfPrecision {
                 "operations in half precision take what the model of operations says, off by up to {} in all",
                 Percent(100.0 * scaling.off.exp_m1())
             ),
-            None => "products take half of their time in half precision".to_owned(),
+            None => {
+                let [least, most] = LEAST_AND_MOST.map(|share| Percent(100.0 * share));
+                format!(
+                    "products are guessed to take half of their time in half precision ({least} to {most}); cost-model train fits a model that says it"
+                )
+            }
         };
         let types = match self.in_half.is_recorded() {
             true => "",
@@ -167,7 +181,7 @@ impl Change for HalfPrecision {
 
     fn bounds(&self) -> Vec<Box<dyn Change>> {
         let bound = |off| Box::new(HalfPrecision { off, ..self.clone() }) as Box<dyn Change>;
-        self.scaling.iter().flat_map(|_| [bound(-1.0), bound(1.0)]).collect()
+        vec![bound(-1.0), bound(1.0)]
     }
 }
 

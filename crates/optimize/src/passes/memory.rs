@@ -108,7 +108,7 @@ fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
     }
     let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
     match judged(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), lasting) {
-        Ok(most) => found.answers.push(fitting(most, budget)?),
+        Ok(most) => found.answers.push(fitting(most, with_gradients(most, lasting, weights), budget)?),
         Err(why) if wanted.network.is_none() => {
             found.unanswered.push(format!("whether a step fits into {budget} is not known: {why}"));
         }
@@ -135,19 +135,26 @@ fn unfit(budget: Bytes, why: &str) -> Error {
         .help("shard them over the ranks (fully_shard), or allow more --memory-budget")
 }
 
-/// The least change that fits, in a sentence.
-fn fitting(memory: Memory, budget: Bytes) -> Result<String> {
-    let Memory { peak, lasting } = memory;
+/// What no smaller batch takes less of: what lasts, and all gradients, which are there when backward ends. `zero_grad` frees them by default; where what
+/// lasts holds `known` weights and states and the gradients beside, it does not.
+fn with_gradients(memory: Memory, known: Bytes, gradients: Bytes) -> Bytes {
+    let are_kept = memory.lasting.0 >= known.0.saturating_add(gradients.0);
+    Bytes(memory.lasting.0.saturating_add(if are_kept { 0 } else { gradients.0 }))
+}
+
+/// The least change that fits, in a sentence; no change takes less than `least`.
+fn fitting(memory: Memory, least: Bytes, budget: Bytes) -> Result<String> {
+    let peak = memory.peak;
     if peak <= budget {
         return Ok(format!("a step takes at most {peak}, which fits into {budget}"));
     }
-    if lasting >= budget {
-        return Err(unfit(budget, &format!("weights, gradients and optimizer states alone take {lasting}")));
+    if least >= budget {
+        return Err(unfit(budget, &format!("weights, gradients and optimizer states alone take {least}")));
     }
-    let passing = peak.0 - lasting.0;
-    let passes = passing.div_ceil(budget.0 - lasting.0).min(MOST_PASSES);
+    let passing = peak.0.saturating_sub(least.0);
+    let passes = passing.div_ceil(budget.0 - least.0).min(MOST_PASSES);
     Ok(format!(
-        "a step takes {peak}, of which {lasting} last: to fit into {budget}, split each batch into {passes} parts and accumulate, or recompute all but one in {passes} blocks"
+        "a step takes {peak}, of which weights, gradients and optimizer states take {least}: to fit into {budget}, split each batch into {passes} parts and accumulate, or recompute all but one in {passes} blocks"
     ))
 }
 
@@ -165,11 +172,24 @@ mod tests {
         assert_eq!(judged(Some(whole), Bytes(34 << 20)), Ok(whole));
     }
 
+    /// Weights and two moments of each take 36 MiB, gradients 12, which are freed from step to step or are not.
+    #[test]
+    fn gradients_are_there_whatever_the_batch() {
+        let of = |lasting: u64| {
+            with_gradients(
+                Memory { peak: Bytes(62 << 20), lasting: Bytes(lasting << 20) },
+                Bytes(36 << 20),
+                Bytes(12 << 20),
+            )
+        };
+        assert_eq!([of(36), of(47), of(48), of(60)], [48, 59, 48, 60].map(|mebibytes| Bytes(mebibytes << 20)));
+    }
+
     /// 10 GiB of which 4 last: into 6 GiB goes what passes, 6, in three parts of 2; into 4 GiB and less nothing.
     #[test]
     fn the_least_parts_that_fit_are_named_and_budgets_nobody_can_meet_refused() {
         let memory = Memory { peak: Bytes(10 << 30), lasting: Bytes(4 << 30) };
-        let into = |gibibytes: u64| fitting(memory, Bytes(gibibytes << 30));
+        let into = |gibibytes: u64| fitting(memory, memory.lasting, Bytes(gibibytes << 30));
         assert!(into(6).unwrap().contains("into 3 parts"));
         assert!(into(10).unwrap().contains("fits into 10.00 GiB"));
         let error = into(4).unwrap_err();
