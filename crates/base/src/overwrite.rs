@@ -66,7 +66,7 @@ pub fn check_inputs<'a>(file: &Path, mut inputs: impl Iterator<Item = &'a Path>)
 }
 
 /// Whether both paths lead to the same file.
-pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+pub fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 

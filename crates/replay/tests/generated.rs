@@ -203,6 +203,64 @@ fn groups_that_are_not_used_leave_the_exchanges_of_all_ranks() {
     assert!(exchanges.all.iter().all(|exchange| exchange.parts.len() == 8), "{:?}", exchanges.all[0]);
 }
 
+/// Two gradients of 4 MB that a GPU computes for 20 ms each, long after the processor launched all, reduced together in 10 ms: 50 ms. Each by itself takes
+/// half as long, the first while the second is computed: 45 ms, and not 40, as if they were there when they were launched.
+#[test]
+fn buckets_wait_for_the_kernels_that_compute_their_gradients() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..6).flat_map(|number| {
+            let begin = 60_000.0 * f64::from(number);
+            let launch = |place: u32| 10 * number + place + 1;
+            let kernel = |place: u32, stream: u32, name: &str, [start, duration]: [f64; 2], args: &str| {
+                let args = format!(r#""correlation":{}{args}"#, launch(place));
+                on(stream, "kernel", name, [begin + start, duration], &args)
+            };
+            let mut events = vec![step(number, [begin, 50_100.0])];
+            for place in 0..2 {
+                let at = begin + 10.0 + 60.0 * f64::from(place);
+                let dims = r#""Input Dims":[[1000000]],"Input type":["float"]"#;
+                events.push(event("cpu_op", "aten::mm", [at, 20.0], ""));
+                events.push(event(
+                    "cuda_runtime",
+                    "cudaLaunchKernel",
+                    [at + 5.0, 5.0],
+                    &format!(r#""correlation":{}"#, launch(place)),
+                ));
+                events.push(event("cpu_op", "torch::autograd::AccumulateGrad", [at + 25.0, 20.0], dims));
+                events.push(kernel(place, 20, "gemm", [100.0 + 20_000.0 * f64::from(place), 20_000.0], ""));
+            }
+            let at = begin + 120.0;
+            events.push(event(
+                "cpu_op",
+                "c10d::allreduce_",
+                [at, 10.0],
+                r#""Input Dims":[[2000000]],"Input type":["float"]"#,
+            ));
+            events.push(event(
+                "cuda_runtime",
+                "cudaLaunchKernel",
+                [at + 2.0, 5.0],
+                &format!(r#""correlation":{}"#, launch(2)),
+            ));
+            let args = r#","Collective name":"allreduce","In msg nelems":2000000,"dtype":"Float","Group size":2"#;
+            events.push(kernel(2, 21, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [40_100.0, 9900.0], args));
+            events.push(event(
+                "cuda_runtime",
+                "cudaDeviceSynchronize",
+                [begin + 200.0, 49_850.0],
+                r#""correlation":9999"#,
+            ));
+            events
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "bucket_cap_mb = 1");
+    let (_, outcome) = replayed.answered().next().unwrap_or_else(|| panic!("{:?}", replayed.what_ifs));
+    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
+    assert!((before - 50.0).abs() < 0.5 && (after - 45.1).abs() < 0.5, "{before} {after}");
+}
+
 /// Twelve steps of four ranks, in which each works 40 ms and `more` of rank and step, and all exchange for 10 ms then.
 fn write_steps(folder: &Path, more: impl Fn(u32, u32) -> f64) {
     let work = |rank, number| 40_000.0 + 1000.0 * more(rank, number);

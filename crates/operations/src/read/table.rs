@@ -154,12 +154,14 @@ const MOST_FLOPS_OF_BYTE: f64 = 100.0;
 fn check_work(operation: &str, class: Class, work: Work, by_shapes: Option<Work>) -> Result<()> {
     let wrong = |problem: String| Err(Error::input(problem).expected("FLOPs and bytes as counts"));
     let is_product = matches!(class, Class::Product | Class::Convolution | Class::Attention);
-    let most_flops = match class {
+    let most_flops = if class == Class::Product {
         // Of all products on so many elements those of square matrices do the most, 2 n³ on 3 n²; backward does two, and tensors may be
         // left out.
-        Class::Product => 8.0 * (work.bytes / 3.0).powf(1.5),
-        Class::Elementwise => MOST_FLOPS_OF_BYTE * work.bytes,
-        _ => f64::INFINITY,
+        8.0 * (work.bytes / 3.0).powf(1.5)
+    } else if class == Class::Elementwise {
+        MOST_FLOPS_OF_BYTE * work.bytes
+    } else {
+        f64::INFINITY
     };
     if (is_product && work.bytes > MOST_BYTES_OF_FLOP * work.flops) || work.flops > most_flops {
         return wrong(format!("{operation} would do {} FLOPs with {} bytes", work.flops, work.bytes));

@@ -197,6 +197,10 @@ impl<'a> Change<'a> {
         let row = *self.step.graph.node(ready);
         let launch = self.builder.node(Node { duration: issue_time, call, kind: Kind::Launch, ..row });
         self.builder.edge(ready, launch, EdgeKind::Order);
+        // The stream of the library waits for the one that gradients are computed on (`syncStreams` of ProcessGroupNCCL.cpp).
+        if let Some(kernel) = last_kernel(&self.step.graph, ready) {
+            self.builder.edge(kernel, transfer, EdgeKind::Synchronisation);
+        }
         for next in next_in_order(&self.step.graph, ready) {
             self.builder.edge(launch, next, EdgeKind::Order);
         }
@@ -208,6 +212,16 @@ impl<'a> Change<'a> {
         wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
         TransferPart { rank, launch, wait, issuing: (launch, NodeId(launch.0 + 1)) }
     }
+}
+
+/// The last kernel that a thread launched up to one of its nodes; none where it launches none.
+pub fn last_kernel(graph: &Graph, until: NodeId) -> Option<NodeId> {
+    let thread = graph.node(until).resource;
+    let launched = |id: NodeId| graph.successors(id).filter(|(_, kind)| *kind == EdgeKind::Launch);
+    // A launch leads to the gap before its kernel.
+    let kernel = |(gap, _)| next_in_order(graph, gap).find(|next| graph.node(*next).kind == Kind::Kernel);
+    let own = (0..=until.0).rev().map(NodeId).take_while(|id| graph.node(*id).resource == thread);
+    own.into_iter().find_map(|id| launched(id).filter_map(kernel).last())
 }
 
 /// The nodes of the call that enqueues a part's transfer.

@@ -2,6 +2,7 @@
 
 use super::json::FORMAT;
 use perf4sight_base::error::Result;
+use perf4sight_base::overwrite;
 use perf4sight_base::result_files::{ResultFiles, Results};
 use std::path::Path;
 
@@ -22,15 +23,26 @@ const OF_PASSES: [&str; 4] = [
 /// An empty list of files.
 ///
 /// # Errors
-/// A folder in which a file would be replaced that is an input, or that is not from an earlier strategy.
-pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Result<ResultFiles> {
+/// A folder in which a file would be replaced that is an input, or that is not from an earlier strategy. A file of groups of an earlier one that is read
+/// (`clusters`) stays.
+pub(super) fn new<'a>(
+    out: &Path,
+    inputs: impl Iterator<Item = &'a Path>,
+    clusters: Option<&Path>,
+) -> Result<ResultFiles> {
+    let is_read = |name: &&str| clusters.is_some_and(|clusters| overwrite::is_same(&out.join(name), clusters));
     let results = Results {
         mark: JSON,
         unfinished: ".optimize.",
         format: FORMAT,
         lists: ["proposals", "warnings"],
         replaces_input: "a trace has the name of a file that optimize writes",
-        names: [JSON, REPORT, STRATEGY].into_iter().chain(OF_PASSES).map(str::to_owned).collect(),
+        names: [JSON, REPORT, STRATEGY]
+            .into_iter()
+            .chain(OF_PASSES)
+            .filter(|name| !is_read(name))
+            .map(str::to_owned)
+            .collect(),
     };
     ResultFiles::new(out, results, inputs)
 }

@@ -176,7 +176,7 @@ impl Strategy {
         if self.out.exists() && !self.out.is_dir() {
             return Err(Error::usage("is a file").file(&self.out).expected("a folder for the results (out)"));
         }
-        files::new(&self.out, self.traces.iter().map(PathBuf::as_path))
+        files::new(&self.out, self.traces.iter().map(PathBuf::as_path), self.wanted.clusters.as_deref())
     }
 
     /// What it reads and writes.
