@@ -203,6 +203,36 @@ fn groups_that_are_not_used_leave_the_exchanges_of_all_ranks() {
     assert!(exchanges.all.iter().all(|exchange| exchange.parts.len() == 8), "{:?}", exchanges.all[0]);
 }
 
+/// A processor that reads a loss waits in the copy itself: 40 ms of a product, 10 of a transfer, and the copy behind both. A link twice as fast saves 5.
+#[test]
+fn a_copy_to_pageable_memory_is_waited_for() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..6).flat_map(|number| {
+            let begin = 60_000.0 * f64::from(number);
+            let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
+            let launch = |place: u32, name: &str, [start, duration]: [f64; 2]| {
+                event("cuda_runtime", name, [begin + start, duration], &correlation(place))
+            };
+            let exchange = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
+            let exchange = format!("{}{exchange}", correlation(2));
+            [
+                step(number, [begin, 50_200.0]),
+                launch(1, "cudaLaunchKernel", [10.0, 5.0]),
+                launch(2, "cudaLaunchKernel", [20.0, 5.0]),
+                launch(3, "cudaMemcpyAsync", [30.0, 50_100.0]),
+                on(20, "kernel", "gemm", [begin + 50.0, 40_000.0], &correlation(1)),
+                on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + 40_050.0, 10_000.0], &exchange),
+                on(20, "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", [begin + 50_060.0, 10.0], &correlation(3)),
+            ]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "bandwidth x 2");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    assert!((outcome.before as f64 / 1e6 - outcome.after.time / 1e6 - 5.0).abs() < 0.3, "{outcome:?}");
+}
+
 /// Two gradients of 4 MB that a GPU computes for 20 ms each, long after the processor launched all, reduced together in 10 ms: 50 ms. Each by itself takes
 /// half as long, the first while the second is computed: 45 ms, and not 40, as if they were there when they were launched.
 #[test]

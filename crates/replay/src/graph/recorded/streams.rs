@@ -18,7 +18,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
     let launched = launches(trace, window);
     let exchanges: HashMap<u32, usize> = parts.iter().map(|(exchange, call)| (call.event, *exchange)).collect();
     let threads = into.tracks.len();
-    let mut enqueued = Enqueued::default();
+    let (mut enqueued, mut copied) = (Enqueued::default(), Vec::new());
     for (stream, kernels) in streams(trace, window, &launched) {
         let first = into.rows.len();
         for (index, kernel) in kernels {
@@ -32,6 +32,8 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
             let call = calls.intern(trace.name(kernel), launching.map(|row| row.call));
             into.rows.push(Row { call, kind, end: kernel.end() });
             enqueued.0.push((stream, kernel.correlation, row));
+            let call = launched.get(&kernel.correlation).filter(|call| is_copied_within(kernel, call));
+            copied.extend(call.map(|call| (*call, row + 1)));
             if let Some(exchange) = exchange {
                 let part = PartRows { launch: row, wait: Some(row + 1), end: kernel.end(), issuing: (row, row) };
                 into.parts.insert(*exchange, part);
@@ -41,6 +43,15 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
     }
     into.synchronisations = enqueued.waits(trace, &launched);
     synchronisations(trace, window, threads, into);
+    for (call, copy) in copied {
+        let waiting = into.before(call.track, call.end());
+        into.synchronisations.extend(waiting.map(|waiting| (waiting, copy)));
+    }
+}
+
+/// Whether a call went on until its copy was there: `cudaMemcpy`, and `cudaMemcpyAsync` from or to pageable memory, as of `loss.item()`.
+fn is_copied_within(copy: &Event, call: &Event) -> bool {
+    copy.category == Category::Copy && call.start <= copy.start && copy.end() <= call.end()
 }
 
 /// The kernels of a step by stream and by the call that enqueued them, whose numbers grow in the order of the calls; each
