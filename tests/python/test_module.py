@@ -37,7 +37,6 @@ def component(estimate, name):
 
 def counted(model, inputs):
     """Bytes that tensors take at most in two steps of a module, by what PyTorch's profiler sees its allocator do."""
-    from torch.profiler import ProfilerActivity, profile
     pixels = copy.deepcopy(model)(inputs).shape[2:]
 
     def run():
@@ -47,6 +46,12 @@ def counted(model, inputs):
             own.zero_grad()
             nn.functional.cross_entropy(own(data), labels).backward()
 
+    return allocated(run)
+
+
+def allocated(run):
+    """Bytes of tensors at most while something runs."""
+    from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         run()
     now = most = 0
@@ -120,6 +125,20 @@ class Estimates(unittest.TestCase):
             truth = counted(model, inputs)
             estimated = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum").tensors_bytes
             self.assertLess(abs(estimated / truth - 1), within, (type(model).__name__, estimated, truth))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_passes_of_inference_are_followed(self):
+        model, rows = Spelled().eval(), torch.rand(256, 64)
+        note = _following.note(model, _inputs.read(model.forward, rows), {}, "inference", [256])
+        self.assertTrue(note.startswith("inference fp32 all"), note)
+
+        @torch.no_grad()
+        def run():
+            own, data = copy.deepcopy(model), rows.clone()
+            own(data)
+
+        estimated, truth = perf4sight.estimate_memory(model, rows, stage="inference").tensors_bytes, allocated(run)
+        self.assertLess(abs(estimated / truth - 1), 0.001, (estimated, truth))
 
     @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
     def test_an_optimizer_changes_weights_that_have_a_gradient(self):
