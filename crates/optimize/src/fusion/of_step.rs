@@ -2,7 +2,7 @@
 
 use super::{Gradient, Link, check};
 use perf4sight_base::error::Result;
-use perf4sight_replay::buckets::{buckets_of, gradient_sizes, last_kernel};
+use perf4sight_replay::buckets::{buckets_of, gradient_sizes};
 use perf4sight_replay::collectives::Operation;
 use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::StepGraph;
@@ -19,11 +19,10 @@ pub fn of_step(step: &StepGraph, communication: &Communication, schedule: &Sched
     let buckets = buckets_of(step)?;
     let ready = |place: usize| {
         let ends = step.ranks.iter().flat_map(|rank| {
-            let own = rank.gradients[place].ready;
-            let computed = last_kernel(&step.graph, own).map(|kernel| schedule.end(&step.graph, kernel));
-            [Some(schedule.end(&step.graph, own)), computed]
+            let own = &rank.gradients[place];
+            [Some(own.ready), own.kernel]
         });
-        ends.flatten().max().unwrap_or(0) as f64 / 1e6
+        ends.flatten().map(|node| schedule.end(&step.graph, node)).max().unwrap_or(0) as f64 / 1e6
     };
     let mut latest: f64 = 0.0;
     let gradients = gradient_sizes(step)?.into_iter().enumerate().map(|(place, bytes)| {

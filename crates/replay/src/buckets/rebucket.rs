@@ -192,13 +192,13 @@ impl<'a> Change<'a> {
     /// Lets a rank launch a bucket behind its last gradient, and wait for it before it copies its first gradient out.
     fn add_part(&mut self, rank: usize, transfer: NodeId, bucket: &Range<usize>, issue_time: u64) -> TransferPart {
         let own = &self.step.ranks[rank];
-        let ready = own.gradients[bucket.end - 1].ready;
+        let Gradient { ready, kernel, .. } = own.gradients[bucket.end - 1];
         let call = self.builder.call("c10d::allreduce_", None);
         let row = *self.step.graph.node(ready);
         let launch = self.builder.node(Node { duration: issue_time, call, kind: Kind::Launch, ..row });
         self.builder.edge(ready, launch, EdgeKind::Order);
         // The stream of the library waits for the one that gradients are computed on (`syncStreams` of ProcessGroupNCCL.cpp).
-        if let Some(kernel) = last_kernel(&self.step.graph, ready) {
+        if let Some(kernel) = kernel {
             self.builder.edge(kernel, transfer, EdgeKind::Synchronisation);
         }
         for next in next_in_order(&self.step.graph, ready) {
@@ -212,16 +212,6 @@ impl<'a> Change<'a> {
         wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
         TransferPart { rank, launch, wait, issuing: (launch, NodeId(launch.0 + 1)) }
     }
-}
-
-/// The last kernel that a thread launched up to one of its nodes; none where it launches none.
-pub fn last_kernel(graph: &Graph, until: NodeId) -> Option<NodeId> {
-    let thread = graph.node(until).resource;
-    let launched = |id: NodeId| graph.successors(id).filter(|(_, kind)| *kind == EdgeKind::Launch);
-    // A launch leads to the gap before its kernel.
-    let kernel = |(gap, _)| next_in_order(graph, gap).find(|next| graph.node(*next).kind == Kind::Kernel);
-    let own = (0..=until.0).rev().map(NodeId).take_while(|id| graph.node(*id).resource == thread);
-    own.into_iter().find_map(|id| launched(id).filter_map(kernel).last())
 }
 
 /// The nodes of the call that enqueues a part's transfer.

@@ -42,6 +42,8 @@ pub(crate) fn share_of_ranks(all: u32, recorded: u32, place: usize) -> u32 {
 pub struct Gradient {
     /// The node at whose end it is in its bucket.
     pub ready: NodeId,
+    /// The last kernel that its thread launched until then: a collective waits for it too. None on a CPU.
+    pub kernel: Option<NodeId>,
     /// Its size.
     pub bytes: u64,
     /// The number of its backward pass: a bucket has gradients of one pass alone.

@@ -135,7 +135,7 @@ impl<'a> Making<'a> {
         let (mut buckets, mut gradients) = (Vec::new(), Vec::new());
         for layer in 1..=self.shape.layers {
             self.layer(&mut thread, passes[1], 2 * self.shape.layer_time);
-            gradients.push(Gradient { ready: thread.last, bytes: self.shape.layer_bytes, pass: 0 });
+            gradients.push(Gradient { ready: thread.last, kernel: None, bytes: self.shape.layer_bytes, pass: 0 });
             if layer % self.shape.layers_per_bucket == 0 || layer == self.shape.layers {
                 buckets.push((thread.last, thread.now));
             }

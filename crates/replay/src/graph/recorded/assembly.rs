@@ -1,12 +1,13 @@
 //! Makes nodes and edges of the rows of all ranks.
 
-use super::rows::{PartRows, RankStep};
+use super::rows::{GradientRow, PartRows, RankStep};
 use super::waits;
 use crate::collectives::{Exchange, Exchanges, Operation};
 use crate::graph::step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart, share_of_ranks};
 use crate::graph::{Builder, Calls, EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
 use crate::ranks::{Job, Rank};
 use perf4sight_base::error::Result;
+use std::collections::BTreeMap;
 
 /// The graph of a step, and where the rows of each rank are in it.
 pub(super) struct Assembly {
@@ -84,13 +85,30 @@ impl Assembling<'_> {
             number: rank.number,
             stands_for: self.stands_for(place),
             start,
-            gradients: rows
-                .gradients
-                .iter()
-                .map(|one| Gradient { ready: self.id(place, one.row), bytes: one.bytes, pass: one.pass })
-                .collect(),
+            gradients: self.gradients(place),
             copies: rows.copies.iter().map(|row| self.id(place, *row)).collect(),
         }
+    }
+
+    fn gradients(&self, place: usize) -> Vec<Gradient> {
+        let rows = &self.reference[place];
+        let kernels = self.kernels(place);
+        let track_of = |row: usize| rows.tracks.iter().find(|(_, range)| range.contains(&row));
+        let gradient = |one: &GradientRow| {
+            let first = track_of(one.row).map_or(one.row, |(_, range)| range.start);
+            let kernel = kernels.range(first..=one.row).next_back().map(|(_, kernel)| self.id(place, *kernel));
+            Gradient { ready: self.id(place, one.row), kernel, bytes: one.bytes, pass: one.pass }
+        };
+        rows.gradients.iter().map(gradient).collect()
+    }
+
+    /// The last kernel that each row of a rank's threads launched: in all steps.
+    fn kernels(&self, place: usize) -> BTreeMap<usize, usize> {
+        let rows = &self.reference[place];
+        let own: Vec<&RankStep> = self.steps.iter().map(|(_, ranks)| &ranks[place]).collect();
+        let launches = rows.launches.iter().filter(|(gap, launch)| waits::holds(&own, *launch, *gap));
+        let kernels = launches.map(|(gap, launch)| (*launch, gap + 1));
+        kernels.filter(|(_, kernel)| rows.rows[*kernel].kind == Kind::Kernel).collect()
     }
 
     /// How many ranks of the job a recorded one stands for: those without a trace are shared out.
