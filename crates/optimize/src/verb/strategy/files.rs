@@ -20,27 +20,22 @@ const OF_PASSES: [&str; 4] = [
     "search_trajectory.txt",
 ];
 
-/// An empty list of files.
+/// An empty list of files. `kept` is a file that is read and not written, such as groups of an earlier strategy: it stays.
 ///
 /// # Errors
-/// A folder in which a file would be replaced that is an input, or that is not from an earlier strategy. A file of groups of an earlier one that is read
-/// (`clusters`) stays.
-pub(super) fn new<'a>(
-    out: &Path,
-    inputs: impl Iterator<Item = &'a Path>,
-    clusters: Option<&Path>,
-) -> Result<ResultFiles> {
-    let is_read = |name: &&str| clusters.is_some_and(|clusters| overwrite::is_same(&out.join(name), clusters));
+/// A folder in which a file would be replaced that is an input, or that is not from an earlier strategy.
+pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>, kept: Option<&Path>) -> Result<ResultFiles> {
+    let is_kept = |name: &&str| kept.is_some_and(|kept| overwrite::is_same(&out.join(name), kept));
     let results = Results {
         mark: JSON,
         unfinished: ".optimize.",
         format: FORMAT,
         lists: ["proposals", "warnings"],
-        replaces_input: "a trace has the name of a file that optimize writes",
+        replaces_input: "optimize reads this file and would replace it with a result",
         names: [JSON, REPORT, STRATEGY]
             .into_iter()
             .chain(OF_PASSES)
-            .filter(|name| !is_read(name))
+            .filter(|name| !is_kept(name))
             .map(str::to_owned)
             .collect(),
     };

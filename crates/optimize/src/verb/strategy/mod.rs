@@ -176,7 +176,10 @@ impl Strategy {
         if self.out.exists() && !self.out.is_dir() {
             return Err(Error::usage("is a file").file(&self.out).expected("a folder for the results (out)"));
         }
-        files::new(&self.out, self.traces.iter().map(PathBuf::as_path), self.wanted.clusters.as_deref())
+        let clusters = self.wanted.clusters.as_deref();
+        // A search writes groups under the same name.
+        let (replaced, kept) = if self.searches_something() { (clusters, None) } else { (None, clusters) };
+        files::new(&self.out, self.traces.iter().map(PathBuf::as_path).chain(replaced), kept)
     }
 
     /// What it reads and writes.

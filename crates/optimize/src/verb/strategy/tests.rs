@@ -93,6 +93,25 @@ fn the_same_seed_writes_the_same_files() {
     assert!(written() == written());
 }
 
+/// Groups of an earlier strategy that are read stay in its folder; a search, which writes its own there, is refused.
+#[test]
+fn groups_that_are_read_are_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let run = |passes: &[&str], clusters: Option<PathBuf>| {
+        let mut of = strategy("two", &out);
+        (of.passes, of.wanted.clusters) = (passes.iter().map(|pass| (*pass).to_owned()).collect(), clusters);
+        of.run(&mut context()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    run(&["op_fusion"], None).unwrap();
+    let groups = out.join("cluster_mapping.txt");
+    fs::write(&groups, "aten::addmm.0 0\n").unwrap();
+    let refused = run(&["op_fusion", "from_opfs2tsfs"], Some(groups.clone())).unwrap_err();
+    assert!(refused.contains("would replace it"), "{refused}");
+    run(&["from_opfs2tsfs"], Some(groups.clone())).unwrap();
+    assert_eq!(fs::read_to_string(groups).unwrap(), "aten::addmm.0 0\n");
+}
+
 /// What the search of a pass takes is known before, from the operations of one rank and the searches; nothing else is refused.
 #[test]
 fn a_search_beyond_the_memory_is_refused_before_it_begins() {
