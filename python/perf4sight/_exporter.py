@@ -28,11 +28,15 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 ADDS_FUNCTIONS = ("torch.onnx._internal.torchscript_exporter.onnx_proto_utils", "torch.onnx._internal.onnx_proto_utils", "torch.onnx.utils")
 
 
+class Unsupported(NetworkError):
+    """The module's own code runs, and no exporter writes what it does."""
+
+
 def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool) -> Tuple[bytes, bool]:
     """The ONNX file of a module from tensors to tensors, whose inputs are called `names` and have a batch, and whether code outside of PyTorch
     asked what is in a tensor, be it only how many there are.
 
-    Raises `NetworkError` for what it cannot do, or the module's own code does not.
+    Raises `Unsupported` for what it cannot do, and `NetworkError` where the module's own code does not run.
     """
     import torch
 
@@ -42,7 +46,7 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
         warnings.simplefilter("always")
         try:
             onnx = _exported(module, names, tensors, weights, torch)
-        except NetworkError as problem:
+        except Unsupported as problem:
             return _exported_otherwise(problem, module, names, tensors, weights), False
     own = os.path.dirname(torch.__file__) + os.sep
     return onnx, any(issubclass(one.category, torch.jit.TracerWarning) and not one.filename.startswith(own) for one in heard)
@@ -65,15 +69,14 @@ def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], wei
             return file.read()
 
 
-def _exported_otherwise(problem: NetworkError, module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool) -> bytes:
+def _exported_otherwise(problem: Unsupported, module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool) -> bytes:
     """What PyTorch's default exporter writes of a module that the other cannot; it refuses code that asks what is in a tensor by itself.
 
     Raises the problem of the other where this one cannot either.
     """
     import torch
 
-    cause = problem.__cause__
-    if not isinstance(cause, Exception) or not _is_of_exporter(cause) or "dynamo" not in torch.onnx.export.__code__.co_varnames:
+    if "dynamo" not in torch.onnx.export.__code__.co_varnames:
         raise problem
     try:
         samples = torch.export.Dim("batch", min=2)
@@ -89,7 +92,7 @@ def _exported_otherwise(problem: NetworkError, module: Any, names: Tuple[str, ..
                 return file.read()
     except Exception as other:  # whatever this exporter does not take
         cause = _first_cause(other)
-        raise NetworkError("%s\n  its default exporter cannot either: %s: %s\n  help: %s" % (
+        raise Unsupported("%s\n  its default exporter cannot either: %s: %s\n  help: %s" % (
             problem, type(cause).__name__, _line(cause), _help(cause, module)), problem.layer) from other
 
 
@@ -118,8 +121,8 @@ def _failed(problem: Exception, module: Any, samples: int) -> NetworkError:
     running = [names[id(frame.f_locals["self"])] for frame in frames if id(frame.f_locals.get("self")) in names]
     where = running[-1] if running else ""
     answer = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, _line(problem))
-    expected = "" if _is_of_exporter(problem) else OF_ANY_BATCH % samples
-    return NetworkError("PyTorch cannot export %s: %s%s" % (type(module).__name__, answer, expected), where)
+    message = "PyTorch cannot export %s: %s" % (type(module).__name__, answer)
+    return Unsupported(message, where) if _is_of_exporter(problem) else NetworkError(message + OF_ANY_BATCH % samples, where)
 
 
 def _first_cause(problem: BaseException) -> BaseException:

@@ -150,7 +150,7 @@ def _traced(
         try:
             return exported(weights)
         except NetworkError as problem:
-            if weights:
+            if weights or isinstance(problem, _exporter.Unsupported):
                 raise
             try:
                 # Code that looks at how its weights lie does not run on one number that is seen in their shapes.

@@ -47,6 +47,15 @@ pub fn text(file: &Path, doing: &str) -> Result<String> {
     decoded(bytes(file, doing)?, file, doing)
 }
 
+/// The text of a table of comma-separated values. The `csv` reader counts the end of a line of Windows to the next one: here lines
+/// end as on Linux.
+///
+/// # Errors
+/// As [`text`].
+pub fn table(file: &Path, doing: &str) -> Result<String> {
+    Ok(text(file, doing)?.replace("\r\n", "\n"))
+}
+
 /// The text that a file's bytes are, without the byte order mark that Windows writes before it.
 ///
 /// # Errors
@@ -85,6 +94,8 @@ mod tests {
         assert!(error.to_string().contains("byte 13 is no UTF-8"), "{error}");
         fs::write(&file, "\u{feff}{}").unwrap();
         assert_eq!(text(&file, "read the device").unwrap(), "{}");
+        fs::write(&file, "a,b\r\n1,2\r\n").unwrap();
+        assert_eq!(table(&file, "read the table").unwrap(), "a,b\n1,2\n");
         assert_eq!(text(&folder.path().join("none"), "read").unwrap_err().kind().exit_code(), 6);
     }
 }

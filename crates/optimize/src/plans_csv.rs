@@ -67,7 +67,7 @@ pub struct Row {
 /// # Errors
 /// A file that cannot be read; no rows; missing or repeated columns; a number that is none; plans that contradict themselves.
 pub fn read(file: &Path) -> Result<Vec<Row>> {
-    let text = input_file::text(file, "read the plans")?;
+    let text = input_file::table(file, "read the plans")?;
     parse(&text).map_err(|error| error.file(file))
 }
 
@@ -90,8 +90,6 @@ pub fn read_measured(file: &Path) -> Result<Vec<MeasuredPlan>> {
 }
 
 fn parse(text: &str) -> Result<Vec<Row>> {
-    // The reader counts the end of a line of Windows to the next one.
-    let text = text.replace("\r\n", "\n");
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
     let header = reader.headers().map_err(malformed)?.clone();
     if header.len() == 1 && header[0].contains([';', '\t']) {
@@ -286,7 +284,9 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         // Lines of Windows are counted as editors do.
-        let error = parse(&format!("{HEADER}\r\n5,8,1,1024,16,24,1024,4,1,1\r\n")).unwrap_err();
-        assert!(error.file(Path::new("plans.csv")).to_string().starts_with("plans.csv:2: "));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("{HEADER}\r\n5,8,1,1024,16,24,1024,4,1,1\r\n")).unwrap();
+        let error = read(file.path()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}:2: ", file.path().display())), "{error}");
     }
 }

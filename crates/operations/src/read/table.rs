@@ -29,13 +29,11 @@ pub fn read(file: &Path) -> Result<Vec<Row>> {
 
 /// The same, of a folder that names GPU and network.
 pub(super) fn read_of(file: &Path, origin: &Origin) -> Result<Vec<Row>> {
-    let text = input_file::text(file, "read the operations")?;
+    let text = input_file::table(file, "read the operations")?;
     parse(&text, origin).map_err(|error| error.file(file))
 }
 
 fn parse(text: &str, origin: &Origin) -> Result<Vec<Row>> {
-    // The reader counts the end of a line of Windows to the next one.
-    let text = text.replace("\r\n", "\n");
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
     let malformed = |error: csv::Error| {
         let line = error.position().map(|position| position.line() as usize);

@@ -87,8 +87,7 @@ fn beyond(agreement: &Agreement, model: &Model) -> Vec<String> {
 }
 
 fn rows(file: &Path) -> Result<Vec<Run>> {
-    // The reader counts the end of a line of Windows to the next one.
-    let text = input_file::text(file, "read the measured epochs")?.replace("\r\n", "\n");
+    let text = input_file::table(file, "read the measured epochs")?;
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let wrong = |cause: csv::Error| Error::input(format!("this is no table of epochs: {cause}")).file(file);
     let heads = reader.headers().map_err(wrong)?.clone();
