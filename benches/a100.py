@@ -59,8 +59,8 @@ def main():
     rows = []
     for library, name, classes, pixels, published in PUBLISHED:
         for batch, mib in published.items():
-            told = simulated(library, name, classes, pixels, batch, target)
-            tensors, low, high = (size / 2 ** 20 for size in (told.tensors_bytes, told.low_bytes, told.high_bytes))
+            estimate = simulated(library, name, classes, pixels, batch, target)
+            tensors, low, high = (size / 2 ** 20 for size in (estimate.tensors_bytes, estimate.low_bytes, estimate.high_bytes))
             rows.append({"name": (name, pixels), "batch": batch, "mib": mib, "tensors": tensors, "held": low <= mib <= high})
     print("| network | pixels | batch | nvidia-smi | simulated and the context | off |\n|---|---|---|---|---|---|")
     errors = []

@@ -8,12 +8,16 @@ class Error(Exception):
 class NetworkError(Error):
     """A module that cannot be read as one network, or that does not run on its inputs.
 
-    `layer` is the part of the module that it is in, where that is known.
+    `layer` is the part of the module that it is in, where that is known; `expected` the line that ends the message.
     """
 
-    def __init__(self, message: str, layer: str = "") -> None:
+    def __init__(self, message: str, layer: str = "", expected: str = "") -> None:
         super().__init__(message)
         self.layer = layer
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return "%s%s" % (self.args[0], self.expected)
 
 
 class ProgramError(Error):

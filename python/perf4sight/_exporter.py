@@ -122,7 +122,7 @@ def _failed(problem: Exception, module: Any, samples: int) -> NetworkError:
     where = running[-1] if running else ""
     answer = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, _line(problem))
     message = "PyTorch cannot export %s: %s" % (type(module).__name__, answer)
-    return Unsupported(message, where) if _is_of_exporter(problem) else NetworkError(message + OF_ANY_BATCH % samples, where)
+    return Unsupported(message, where) if _is_of_exporter(problem) else NetworkError(message, where, OF_ANY_BATCH % samples)
 
 
 def _first_cause(problem: BaseException) -> BaseException:

@@ -153,7 +153,7 @@ def _traced(
             if weights or isinstance(problem, _exporter.Unsupported):
                 raise
             try:
-                # Code that looks at how its weights lie does not run on one number that is seen in their shapes.
+                # Code that reads the strides of its weights does not run on one number that is seen in their shapes.
                 return exported(True)
             except NetworkError:
                 raise problem from None

@@ -121,7 +121,7 @@ def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:
     try:
         got = _network.read(smaller, given, "training").ask("inspect")["layers"]
     except NetworkError as error:
-        raise NetworkError("with fewer channels the module does not run: %s%s" % (error, EXPECTED), error.layer) from error
+        raise NetworkError("with fewer channels the module does not run: %s" % error.args[0], error.layer, EXPECTED) from error
     for one, other in zip(got, promised):
         if any(one[key] != other[key] for key in ("operation", "output", "parameters")):
             raise NetworkError(

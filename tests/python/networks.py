@@ -368,7 +368,7 @@ class RunAgain(nn.Module):
 
 
 class Paired(nn.Module):
-    """Weights that are read as pairs, which must lie side by side."""
+    """Weights that are read as pairs, which must be adjacent in memory."""
 
     def __init__(self):
         super().__init__()

@@ -84,7 +84,7 @@ class Estimates(unittest.TestCase):
 
     def test_it_is_what_the_worker_counts(self):
         for model, inputs in [(Images(), torch.randn(8, 3, 32, 32)), (Tokens(), torch.zeros(8, 24, dtype=torch.long))]:
-            for settings in [dict(optimizer="adamw"), dict(trainable="last 2"), dict(stage="inference")]:
+            for settings in [dict(optimizer="adamw"), dict(trainable="last 2")]:
                 counted = perf4sight.profile(model, inputs, threads=1, variables=["memory"], **settings).at(8).tensors_bytes
                 estimated = perf4sight.estimate_memory(model, inputs, **settings).tensors_bytes
                 self.assertLess(abs(estimated / counted - 1), 0.06, (type(model).__name__, settings, estimated, counted))
@@ -131,14 +131,16 @@ class Estimates(unittest.TestCase):
         model, rows = Spelled().eval(), torch.rand(256, 64)
         note = _following.note(model, _inputs.read(model.forward, rows), {}, "inference", [256])
         self.assertTrue(note.startswith("inference fp32 all"), note)
+        # The graph that a profile runs frees an input after its last operation, the module only as its callers let go of it.
+        for model, inputs in [(model, rows), (Images(), IMAGES), (Tokens(), torch.zeros(8, 24, dtype=torch.long))]:
 
-        @torch.no_grad()
-        def run():
-            own, data = copy.deepcopy(model), rows.clone()
-            own(data)
+            @torch.no_grad()
+            def run():
+                own, data = copy.deepcopy(model).eval(), inputs.clone()
+                own(data)
 
-        estimated, truth = perf4sight.estimate_memory(model, rows, stage="inference").tensors_bytes, allocated(run)
-        self.assertLess(abs(estimated / truth - 1), 0.001, (estimated, truth))
+            estimated, truth = perf4sight.estimate_memory(model, inputs, stage="inference").tensors_bytes, allocated(run)
+            self.assertLess(abs(estimated / truth - 1), 0.001, (type(model).__name__, estimated, truth))
 
     @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
     def test_an_optimizer_changes_weights_that_have_a_gradient(self):

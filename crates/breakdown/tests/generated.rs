@@ -92,7 +92,7 @@ fn five_seconds_of_each_come_out_to_the_nanosecond() {
 
 /// By hand: the main thread is in `run_backward` from 10 to 90 and works itself from 40 to 50. Autograd's thread, in process 9 too, works
 /// in Python from 20 to 30 and in C++ from 30 to 45; another one works from 60 to 65 only, and one of another process all the time. What PyTorch
-/// writes under thread 0 is of a thread of which nothing tells when it waits.
+/// writes under thread 0 is of a thread whose waiting is not recorded.
 #[test]
 fn the_busiest_thread_stands_in_for_one_that_is_blocked() {
     let mut trace = Invented::default();

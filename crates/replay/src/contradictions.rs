@@ -29,10 +29,10 @@ fn has_one_size(operation: Operation) -> bool {
 fn differences<T: PartialEq + Display>(
     job: &Job,
     exchanges: &Exchanges,
-    told: impl Fn(&Call) -> Option<T>,
+    value: impl Fn(&Call) -> Option<T>,
 ) -> Option<String> {
     let between_many = exchanges.all.iter().filter(|exchange| exchange.operation != Operation::SendReceive);
-    let mut different = between_many.filter_map(|exchange| difference(job, exchanges, exchange, &told));
+    let mut different = between_many.filter_map(|exchange| difference(job, exchanges, exchange, &value));
     let first = different.next()?;
     Some(format!("in {} {first}", counted(1 + different.count() as u64, "exchange")))
 }
@@ -42,11 +42,11 @@ fn difference<T: PartialEq + Display>(
     job: &Job,
     exchanges: &Exchanges,
     exchange: &Exchange,
-    told: impl Fn(&Call) -> Option<T>,
+    value: impl Fn(&Call) -> Option<T>,
 ) -> Option<String> {
     let parts = exchange.parts.iter();
     let all: Vec<(u32, T)> =
-        parts.filter_map(|part| Some((job.ranks[part.rank].number, told(exchanges.call(*part))?))).collect();
+        parts.filter_map(|part| Some((job.ranks[part.rank].number, value(exchanges.call(*part))?))).collect();
     let alike = |value: &T| all.iter().filter(|(_, other)| other == value).count();
     if all.first().is_none_or(|(_, value)| alike(value) == all.len()) {
         return None;

@@ -130,7 +130,7 @@ impl Request {
         self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
     }
 
-    /// What changes may rest on beside the traces.
+    /// What changes may rest on besides the traces.
     ///
     /// # Errors
     /// A file that is no model of operations.

@@ -344,8 +344,8 @@ fn steps_that_differ_are_answered_by_their_mean() {
             let (_, outcome) = replayed.answered().next().unwrap();
             let truth =
                 mean_step(|other, number| if other == *rank { 0.0 } else { more(other, number) }) / mean_step(more);
-            let told = outcome.after.time / outcome.before as f64;
-            assert!((told - truth).abs() < 0.01, "case {case}, rank {rank}: {told:.3} for {truth:.3}, {outcome:?}");
+            let answer = outcome.after.time / outcome.before as f64;
+            assert!((answer - truth).abs() < 0.01, "case {case}, rank {rank}: {answer:.3} for {truth:.3}, {outcome:?}");
             let [low, high] = [outcome.after.low, outcome.after.high].map(|bound| bound / outcome.before as f64);
             assert!(low <= truth && truth <= high, "case {case}, rank {rank}: {truth:.3} is not {low:.3} to {high:.3}");
         }
@@ -662,7 +662,7 @@ fn write_numbered(folder: &Path, [exchanges, steps]: [u32; 2]) {
 /// Whatever is numbered otherwise, the others wait 30 ms for rank 3.
 #[test]
 fn numbers_of_exchanges_and_steps_that_are_shifted_on_a_rank_are_seen() {
-    for (shifts, steps, told) in [
+    for (shifts, steps, warning) in [
         ([0, 0], 12, None),
         ([1, 0], 12, Some("rank 1 numbers its exchanges (Seq) otherwise")),
         ([0, 1], 11, Some("rank 1 numbers its steps by 1 more")),
@@ -670,14 +670,17 @@ fn numbers_of_exchanges_and_steps_that_are_shifted_on_a_rank_are_seen() {
         let folder = TempDir::new().unwrap();
         write_numbered(folder.path(), shifts);
         let analysis = Analysis::of(read(&folder));
-        assert_eq!(analysis.job.steps.len(), steps, "{told:?}");
+        assert_eq!(analysis.job.steps.len(), steps, "{warning:?}");
         for step in &analysis.waiting.steps {
-            assert_eq!([0, 1, 2].map(|rank| step.waits(rank, 3)), [30_000_000; 3], "{told:?}");
+            assert_eq!([0, 1, 2].map(|rank| step.waits(rank, 3)), [30_000_000; 3], "{warning:?}");
         }
-        assert_eq!(analysis.clocks.ranks[1].offset, 0.0, "{told:?}");
+        assert_eq!(analysis.clocks.ranks[1].offset, 0.0, "{warning:?}");
         let warnings = analysis.warnings();
-        assert!(told.is_none_or(|told| warnings.iter().any(|warning| warning.contains(told))), "{warnings:?}");
-        assert!(told.is_some() || !warnings.iter().any(|warning| warning.contains("numbers")), "{warnings:?}");
+        assert!(
+            warning.is_none_or(|expected| warnings.iter().any(|warning| warning.contains(expected))),
+            "{warnings:?}"
+        );
+        assert!(warning.is_some() || !warnings.iter().any(|warning| warning.contains("numbers")), "{warnings:?}");
     }
 }
 

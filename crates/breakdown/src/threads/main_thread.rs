@@ -22,7 +22,7 @@ pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
 }
 
 /// PyTorch writes functions of Python under this number that ran in threads from before the profiler, but the built-in functions that they call under
-/// the threads' own: nothing there tells when they wait.
+/// the threads' own: nothing there records when they wait.
 const NO_THREAD: &str = "0";
 
 /// The state of the process at each moment as seen from its main thread. While the main thread is in a call that is

@@ -205,7 +205,7 @@ fn averages_cast(operation: Operation) -> bool {
 /// Height and width together up to which a processor resizes images channel by channel (`_use_vectorized_kernel_cond_2d` in UpSampleKernel.cpp).
 const SMALL_IMAGE: usize = 128;
 
-/// Whether a processor resizes copies of what it reads and makes, in which the channels of a pixel lie side by side.
+/// Whether a processor resizes copies of what it reads and makes, in channels-last layout.
 fn resizes_by_channels(operation: Operation) -> bool {
     let Op::Resize { image, interpolation, .. } = &operation.node.op else { return false };
     let takes_them = matches!(interpolation, Interpolation::Nearest | Interpolation::Linear);

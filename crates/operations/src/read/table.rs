@@ -148,7 +148,7 @@ const MOST_BYTES_OF_FLOP: f64 = 100.0;
 /// Element-wise operations do fewer FLOPs than this for each byte, however they are counted.
 const MOST_FLOPS_OF_BYTE: f64 = 100.0;
 
-/// Refuses FLOPs and bytes that contradict each other, or the shapes beside them: another unit.
+/// Refuses FLOPs and bytes that contradict each other, or the shapes of their row: another unit.
 fn check_work(operation: &str, class: Class, work: Work, by_shapes: Option<Work>) -> Result<()> {
     let wrong = |problem: String| Err(Error::input(problem).expected("FLOPs and bytes as counts"));
     let is_product = matches!(class, Class::Product | Class::Convolution | Class::Attention);
@@ -212,13 +212,13 @@ mod tests {
     fn what_contradicts_itself_is_refused_with_its_line() {
         let message = |text: &str| rows(text).unwrap_err().to_string();
         assert!(message("operation,flops,bytes,time_us\naten::mm,1e12,1e9,1\n").contains("more than any GPU does"));
-        // 1024³ in fp16: 2.1e9 FLOPs, 6.3e6 bytes; in GFLOP, in KiB, and beside shapes of other sizes.
+        // 1024³ in fp16: 2.1e9 FLOPs, 6.3e6 bytes; in GFLOP, in KiB, and with shapes of other sizes.
         for row in ["2.1,6.3e6", "2.1e9,6.1e3"] {
             let text = format!("operation,flops,bytes,time_us\naten::mm,{row},15\n");
             assert!(message(&text).contains("would do"), "{row}");
         }
-        let beside = "operation,shapes,flops,bytes\naten::mm,8x16;16x32,2.1e9,6.3e6\n";
-        assert!(message(beside).contains("by its shapes"));
+        let with_shapes = "operation,shapes,flops,bytes\naten::mm,8x16;16x32,2.1e9,6.3e6\n";
+        assert!(message(with_shapes).contains("by its shapes"));
         assert!(message("operation,flops,bytes,time_us,time_ms\naten::mm,1,1,1,1\n").contains("twice"));
         assert!(message("operation,shapes\naten::mm,8x16;5x7\n").contains("do not say"));
         assert!(message("operation,shapes\naten::unheard,8x16\n").contains("not known"));

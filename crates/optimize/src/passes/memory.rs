@@ -136,7 +136,7 @@ fn unfit(budget: Bytes, why: &str) -> Error {
 }
 
 /// What no smaller batch takes less of: what lasts, and all gradients, which are there when backward ends. `zero_grad` frees them by default; where what
-/// lasts holds `known` weights and states and the gradients beside, it does not.
+/// lasts holds `known` weights and states and the gradients too, it does not.
 fn with_gradients(memory: Memory, known: Bytes, gradients: Bytes) -> Bytes {
     let are_kept = memory.lasting.0 >= known.0.saturating_add(gradients.0);
     Bytes(memory.lasting.0.saturating_add(if are_kept { 0 } else { gradients.0 }))

@@ -400,7 +400,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         .collect()
 }
 
-/// From this ratio to the next longer step on, a step is told by itself.
+/// From this ratio to the next longer step on, a warning names the step.
 const LATE: f64 = 1.2;
 
 /// Says that the replayed step and what-ifs are without a step that is longer than all others by far.

@@ -59,8 +59,8 @@ fn what_the_traces_cannot_answer_leaves_the_other_answers() {
     assert_eq!(row, "cannot be asked: no operation is named 'gelu*'");
     let reasons = ["nearest names: '", "rank 9 has no trace", "more than 100 days"];
     for (place, reason) in reasons.into_iter().enumerate() {
-        let told = json["replay"]["what_ifs_unanswered"][place]["cannot_be_asked"].as_str().unwrap();
-        assert!(told.contains(reason), "{told}");
+        let reply = json["replay"]["what_ifs_unanswered"][place]["cannot_be_asked"].as_str().unwrap();
+        assert!(reply.contains(reason), "{reply}");
         assert!(context.warnings().iter().any(|warning| warning.contains(reason)), "{:?}", context.warnings());
     }
 }
@@ -285,6 +285,6 @@ fn a_step_that_is_longer_than_all_others_is_told() {
     write_traces(&steps, &[], traces.path()).unwrap();
     let mut context = context();
     replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context).unwrap();
-    let told = context.warnings().iter().find(|warning| warning.contains("what made that one longer"));
-    assert!(told.is_some_and(|warning| warning.starts_with("ProfilerStep#")), "{:?}", context.warnings());
+    let warning = context.warnings().iter().find(|warning| warning.contains("what made that one longer"));
+    assert!(warning.is_some_and(|warning| warning.starts_with("ProfilerStep#")), "{:?}", context.warnings());
 }

@@ -238,7 +238,7 @@ fn ranks_of_different_jobs_are_refused() {
 
 /// ResNet-18 has 11.7 million parameters, whatever this MLP has is not within 5 % of it.
 #[test]
-fn another_network_is_told() {
+fn another_network_gets_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let mut other = strategy("two", &folder.path().join("out"));
     other.passes = vec!["memory".to_owned()];
