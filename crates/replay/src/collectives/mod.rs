@@ -11,6 +11,7 @@ mod peers;
 pub(crate) use batches::connected;
 pub use calls::{Call, Message};
 pub use groups::Groups;
+pub(crate) use operation::Direction;
 pub use operation::Operation;
 
 use crate::ranks::Job;

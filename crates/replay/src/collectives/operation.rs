@@ -33,6 +33,15 @@ pub enum Operation {
     Other,
 }
 
+/// Where the data of an operation with a root goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From one rank to all others.
+    FromRoot,
+    /// From all ranks to one.
+    ToRoot,
+}
+
 /// Letters of a name, by which it is recognised; earlier rows first, because "allreduce" contains "reduce".
 const LETTERS: [(&str, Operation); 14] = [
     ("allreduce", Operation::AllReduce),
@@ -115,6 +124,23 @@ impl Operation {
             | Operation::Barrier
             | Operation::SendReceive
             | Operation::Other => false,
+        }
+    }
+
+    /// Whether one rank sends to all others, or all send to one; none for all other operations.
+    pub(crate) fn direction(self) -> Option<Direction> {
+        match self {
+            Operation::Broadcast | Operation::Scatter => Some(Direction::FromRoot),
+            Operation::Reduce | Operation::Gather => Some(Direction::ToRoot),
+            Operation::AllReduce
+            | Operation::AllGather
+            | Operation::ReduceScatter
+            | Operation::AllToAll
+            | Operation::Barrier
+            | Operation::Send
+            | Operation::Receive
+            | Operation::SendReceive
+            | Operation::Other => None,
         }
     }
 

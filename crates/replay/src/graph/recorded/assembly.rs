@@ -1,5 +1,6 @@
 //! Makes nodes and edges of the rows of all ranks.
 
+use super::meeting::{Meeting, Member};
 use super::rows::{GradientRow, PartRows, RankStep};
 use super::waits;
 use crate::collectives::{Exchange, Exchanges, Operation};
@@ -159,30 +160,15 @@ impl Assembling<'_> {
             let call = self.builder.call(exchange.operation.label(), None);
             let resource = groups[group].1.link;
             let node = self.builder.node(Node { duration: 0, call, resource, kind: Kind::Transfer, priority: 0 });
-            let launches: Vec<(usize, usize)> = parts.iter().map(|(rank, part)| (*rank, part.launch)).collect();
-            let parts = parts.into_iter().map(|(rank, part)| {
+            let members = parts.into_iter().map(|(rank, part)| {
                 let wait = part.wait.or_else(|| waits[rank].get(&nth).copied());
-                // Who sends a short message, or to whom nothing is missing any more, goes on before all others take part.
-                let must =
-                    |wait: &usize| exchange.operation.synchronises() || self.waits((rank, nth), *wait, &launches);
-                let wait = wait.filter(must).filter(|wait| self.follows(rank, *wait, part.launch));
-                self.part(node, rank, part, wait)
+                Member { rank, part, wait: wait.filter(|wait| self.follows(rank, *wait, part.launch)) }
             });
-            let parts = parts.collect();
+            let parts = self.parts(node, nth, exchange.operation, &members.collect::<Vec<_>>());
             let Exchange { operation, bytes, .. } = **exchange;
             transfers.push((nth, Transfer { node, operation, group, bytes, parts }));
         }
         (groups.into_iter().map(|(_, group)| group).collect(), transfers)
-    }
-
-    /// Whether a rank's part in an exchange and a row of it end after the launches of a transfer on all ranks, in all steps.
-    fn waits(&self, (rank, exchange): (usize, usize), row: usize, launches: &[(usize, usize)]) -> bool {
-        let ends_after = |ranks: &[RankStep]| {
-            let own = &ranks[rank];
-            let part = own.parts.get(&exchange).map_or(i64::MAX, |part| part.end);
-            launches.iter().all(|(other, launch)| ranks[*other].rows[*launch].end <= own.rows[row].end.min(part))
-        };
-        self.steps.iter().all(|(_, ranks)| ends_after(ranks))
     }
 
     /// Whether a row follows another one of the same thread or stream, or is of another. Which row of its call an exchange begins
@@ -221,13 +207,24 @@ impl Assembling<'_> {
         Some([end(Operation::Send)?, end(Operation::Receive)?])
     }
 
-    fn part(&mut self, transfer: NodeId, rank: usize, part: PartRows, wait: Option<usize>) -> TransferPart {
-        let launch = self.id(rank, part.launch);
-        self.builder.edge(launch, transfer, EdgeKind::Rendezvous);
-        let wait = wait.map(|wait| self.id(rank, wait));
-        wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
-        let issuing = (self.id(rank, part.issuing.0), self.id(rank, part.issuing.1));
-        TransferPart { rank, launch, wait, issuing }
+    /// The parts of a transfer's members, and the edges between them.
+    fn parts(&mut self, node: NodeId, nth: usize, operation: Operation, members: &[Member]) -> Vec<TransferPart> {
+        let meeting = Meeting::of(self.steps, nth, operation, members);
+        let launches: Vec<NodeId> = members.iter().map(|member| self.id(member.rank, member.part.launch)).collect();
+        let part = |(place, member): (usize, &Member)| {
+            let wait = member.wait.map(|wait| self.id(member.rank, wait));
+            let gets = wait.filter(|_| meeting.gets(place, members.len()));
+            if meeting.sends(place) {
+                self.builder.edge(launches[place], node, EdgeKind::Rendezvous);
+            }
+            gets.into_iter().for_each(|wait| self.builder.edge(node, wait, EdgeKind::Rendezvous));
+            for receiver in meeting.receivers(place, members.len()) {
+                wait.into_iter().for_each(|wait| self.builder.edge(launches[receiver], wait, EdgeKind::Rendezvous));
+            }
+            let [first, last] = [member.part.issuing.0, member.part.issuing.1].map(|row| self.id(member.rank, row));
+            TransferPart { rank: member.rank, launch: launches[place], wait: gets, issuing: (first, last) }
+        };
+        members.iter().enumerate().map(part).collect()
     }
 }
 

@@ -14,6 +14,7 @@ mod distortion;
 mod durations;
 mod left_out;
 mod load;
+mod meeting;
 mod memory;
 mod passes;
 mod rows;

@@ -1,0 +1,111 @@
+//! Which ranks of an exchange wait for which: all for all, or those that get data for those that have it.
+
+use super::assembly::Steps;
+use super::rows::{PartRows, RankStep};
+use crate::collectives::{Direction, Operation};
+use perf4sight_base::stats::median;
+
+/// The share of the steps in which a rank has to be done after another one takes part, for it to wait for that one: a call
+/// may return, and its row end, after what it enqueued is done.
+const CONSISTENT: f64 = 0.8;
+
+/// A rank that takes part in an exchange.
+pub(super) struct Member {
+    pub rank: usize,
+    pub part: PartRows,
+    /// The row that waits for it, by all appearances.
+    pub wait: Option<usize>,
+}
+
+/// When the ranks of an exchange take part and are done.
+pub(super) struct Meeting {
+    operation: Operation,
+    /// Of each step, by the index of the member.
+    steps: Vec<Vec<Times>>,
+    /// The member that the data comes from or goes to, and which of both.
+    root: Option<(usize, Direction)>,
+}
+
+/// In nanoseconds of the job's clock.
+struct Times {
+    launched: i64,
+    done: i64,
+}
+
+impl Meeting {
+    /// The exchange of a number in the step.
+    pub fn of(steps: &Steps<'_>, number: usize, operation: Operation, members: &[Member]) -> Self {
+        let times = |rows: &[RankStep], member: &Member| {
+            let own = &rows[member.rank];
+            let part = own.parts.get(&number)?;
+            let done = member.wait.map_or(part.end, |wait| own.rows[wait].end.min(part.end));
+            Some(Times { launched: own.rows[part.launch].end, done })
+        };
+        let of_step = |(_, rows): &(usize, &[RankStep])| members.iter().map(|member| times(rows, member)).collect();
+        let steps = steps.iter().filter_map(of_step).collect();
+        let mut meeting = Meeting { operation, steps, root: None };
+        let direction = operation.direction();
+        meeting.root = direction.and_then(|direction| Some((meeting.root(direction, members.len())?, direction)));
+        meeting
+    }
+
+    /// The member that all others wait for, or that waits for all others. Of several that the others may wait for it is the one that
+    /// comes last, and of several that may wait for all the one that is done last.
+    fn root(&self, direction: Direction, members: usize) -> Option<usize> {
+        let may_be = |root: &usize| match direction {
+            Direction::FromRoot => self.in_most_steps(|step| follow(step, *root)),
+            Direction::ToRoot => self.in_most_steps(|step| step.iter().all(|other| other.launched <= step[*root].done)),
+        };
+        let late = |root: usize| {
+            let moment = |times: &Times| match direction {
+                Direction::FromRoot => times.launched,
+                Direction::ToRoot => times.done,
+            };
+            let first = |step: &[Times]| step.iter().map(moment).min().unwrap_or(0);
+            median(&self.steps.iter().map(|step| (moment(&step[root]) - first(step)) as f64).collect::<Vec<_>>())
+        };
+        (0..members).filter(may_be).max_by(|one, other| late(*one).total_cmp(&late(*other)).then(other.cmp(one)))
+    }
+
+    fn in_most_steps(&self, holds: impl Fn(&[Times]) -> bool) -> bool {
+        let steps = self.steps.iter().filter(|step| holds(step)).count();
+        steps as f64 >= CONSISTENT * self.steps.len() as f64
+    }
+
+    /// Whether a member waits for another one to take part.
+    pub fn waits_for(&self, member: usize, other: usize) -> bool {
+        self.operation.synchronises() || self.in_most_steps(|step| step[other].launched <= step[member].done)
+    }
+
+    /// Whether nothing is sent before a member takes part.
+    pub fn sends(&self, member: usize) -> bool {
+        !matches!(self.root, Some((root, Direction::FromRoot)) if member != root)
+    }
+
+    /// Whether a member waits for what all senders send.
+    pub fn gets(&self, member: usize, members: usize) -> bool {
+        let may = match self.root {
+            Some((root, Direction::FromRoot)) => member != root,
+            Some((root, Direction::ToRoot)) => member == root,
+            None => true,
+        };
+        may && (0..members).filter(|other| self.sends(*other)).all(|other| self.waits_for(member, other))
+    }
+
+    /// The members that one waits for that gets nothing from them: a message of a size that its sender does not buffer waits for the
+    /// receiver. None where all wait for all.
+    pub fn receivers(&self, member: usize, members: usize) -> Vec<usize> {
+        let Some((root, direction)) = self.root else { return Vec::new() };
+        let receivers = match direction {
+            Direction::FromRoot if member == root => (0..members).collect(),
+            Direction::ToRoot if member != root => vec![root],
+            Direction::FromRoot | Direction::ToRoot => Vec::new(),
+        };
+        receivers.into_iter().filter(|other| *other != member && self.waits_for(member, *other)).collect()
+    }
+}
+
+/// Whether in a step all others are done after a member takes part.
+fn follow(step: &[Times], root: usize) -> bool {
+    step.iter().enumerate().all(|(other, times)| other == root || times.done >= step[root].launched)
+}
