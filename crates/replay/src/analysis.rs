@@ -77,7 +77,7 @@ impl Analysis {
         self.job.steps.iter().map(window).map(|(begin, end)| (end - begin) as f64 / 1e6).collect()
     }
 
-    /// Milliseconds of a step, the longest of its ranks', over the steps.
+    /// Milliseconds of a step, over the steps: of the rank whose steps take longest together.
     pub fn step(&self) -> Option<Summary> {
         Summary::of(&self.waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect::<Vec<_>>())
     }

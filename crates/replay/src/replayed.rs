@@ -233,7 +233,7 @@ impl Replayed {
             return Err(nothing_to_replay());
         }
         let mean = recorded.varies.then(|| {
-            let times = (0..recorded.steps.len()).map(|index| recorded.step(index));
+            let times = (0..recorded.steps.len()).map(|index| recorded.step(index).settled());
             times.map(|step| step.time(&simulate(&step.graph))).sum::<u64>() / recorded.steps.len().max(1) as u64
         });
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);

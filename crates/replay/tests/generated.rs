@@ -824,6 +824,58 @@ fn who_need_not_wait_for_all_is_not_waited_for_twice() {
     assert!((before - 52.0).abs() < 0.5 && (after - 12.0).abs() < 2.0, "{before} {after} {outcome:?}");
 }
 
+/// When three ranks begin, call, have done and end each of 12 steps, in ms: 5 of work, an exchange with rank 0 and 2 of work; one rank is
+/// late. A message takes 1 and waits for its receiver.
+fn rooted(is_broadcast: bool, late: Option<(usize, f64)>) -> Vec<[[f64; 4]; 3]> {
+    let mut begins = [0.0; 3];
+    let step = |_| {
+        let called =
+            [0, 1, 2].map(|rank| begins[rank] + 5.0 + late.map_or(0.0, |(own, by)| if own == rank { by } else { 0.0 }));
+        let all = called.into_iter().fold(0.0, f64::max);
+        let done = [0, 1, 2].map(|rank| match rank {
+            0 => 1.0 + all,
+            _ => 1.0 + f64::max(called[rank], called[0]),
+        });
+        let done = if is_broadcast { [1.0 + all, done[1], done[2]] } else { done };
+        let step = [0, 1, 2].map(|rank| [begins[rank], called[rank], done[rank], done[rank] + 2.0]);
+        begins = done.map(|done| done + 2.0);
+        step
+    };
+    (0..12).map(step).collect()
+}
+
+/// Of a broadcast the others wait for the root, of a gather the root for all others; the other ranks may be ahead of each other by a step.
+#[test]
+fn who_is_late_for_a_broadcast_or_a_gather_is_waited_for() {
+    for (name, late) in [("broadcast", 0), ("broadcast", 1), ("gather", 1)] {
+        let folder = TempDir::new().unwrap();
+        let steps = rooted(name == "broadcast", Some((late, 50.0)));
+        for rank in 0..3 {
+            let events = (0..).zip(&steps).flat_map(|(number, step)| {
+                let [begin, called, done, end] = step[rank].map(|time| 1000.0 * (time + 10.0));
+                let worked = begin + 5000.0;
+                let range = on(8, "user_annotation", &format!("gloo:{name}"), [called, done - called], "");
+                let call = event("cpu_op", &format!("c10d::{name}_"), [called - 100.0, 90.0], "");
+                let work = |from: f64, to: f64| event("cpu_op", "aten::mm", [from, to - from], "");
+                [
+                    self::step(number, [begin, end - begin]),
+                    work(begin, worked - 200.0),
+                    call,
+                    range,
+                    work(done, end - 100.0),
+                ]
+            });
+            write(folder.path(), rank as u32, 3, 0, &events.collect::<Vec<_>>());
+        }
+        let quick = rooted(name == "broadcast", None);
+        let truth = quick[11][0][3] - quick[10][0][3];
+        let replayed = asked(&folder, &format!("rank {late} as the others"));
+        let (_, outcome) = replayed.answered().next().unwrap();
+        let after = outcome.after.time / 1e6;
+        assert!((after - truth).abs() < 1.0, "{name}, rank {late}: {after} for {truth}, {outcome:?}");
+    }
+}
+
 /// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
 #[test]
 fn what_a_rank_does_longer_now_and_then_is_named() {

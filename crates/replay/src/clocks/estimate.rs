@@ -77,6 +77,7 @@ pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
             possible: possible[rank],
             ends_together: exchanges.iter().flatten().any(|part| part.operation.synchronises()),
             apart: apart(rank, exchanges),
+            ahead: AHEAD * between(rank, exchanges),
             host: on_first_host[rank],
         };
         clock(base, found.unwrap_or(0.0), &shared, rank == 0)
@@ -99,6 +100,8 @@ struct Shared<'a> {
     ends_together: bool,
     /// By how many nanoseconds one rank may always end exchanges later than another.
     apart: f64,
+    /// By how many nanoseconds one rank may be ahead of another where none waits for all.
+    ahead: f64,
     /// Whether it runs on the host of the first rank, as their traces say.
     host: bool,
 }
@@ -130,6 +133,7 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
     let interval = match shared.possible {
         Some(possible) if shared.own.len() < FEW || !shared.ends_together => possible,
         Some(possible) => within(spread, possible),
+        None if !shared.ends_together && found.abs() <= shared.ahead => [spread[0].min(0.0), spread[1].max(0.0)],
         None => spread,
     };
     clock.interval = Some(interval);
@@ -154,6 +158,18 @@ fn with_lag([low, high]: [f64; 2], lag: f64) -> [f64; 2] {
 fn within([low, high]: [f64; 2], [least, most]: [f64; 2]) -> [f64; 2] {
     let both = [low.max(least), high.min(most)];
     if both[0] <= both[1] { both } else { [low, high] }
+}
+
+/// Roots of broadcasts, and who sends to the root of a gather, are ahead of others by so many exchanges at most: longer messages wait
+/// for their receiver.
+const AHEAD: f64 = 3.0;
+
+/// The median of the nanoseconds from one exchange of a rank to the next.
+fn between(rank: usize, exchanges: &[Parts]) -> f64 {
+    let own = exchanges.iter().flatten().filter(|part| part.rank == rank);
+    let mut starts: Vec<i64> = own.map(|part| part.start).collect();
+    starts.sort_unstable();
+    median(&starts.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64).collect::<Vec<_>>())
 }
 
 /// Exchanges whose transfer takes longer than this percentile of all may have been disturbed.

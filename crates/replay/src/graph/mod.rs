@@ -5,6 +5,7 @@ mod calls;
 mod cycle;
 mod node;
 pub mod recorded;
+mod settled;
 mod step;
 
 use std::sync::Arc;

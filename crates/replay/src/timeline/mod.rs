@@ -145,8 +145,8 @@ struct Exchange {
     wait: Interval,
     transfer: Interval,
     operation: Operation,
-    /// The number of the rank that all wait for.
-    last: u32,
+    /// The number of the rank that it waits for.
+    awaited: u32,
 }
 
 /// The parts of each rank in exchanges, in the order in which they begin.
@@ -154,11 +154,12 @@ fn exchanges(analysis: &Analysis) -> Vec<Vec<Exchange>> {
     let mut exchanges: Vec<Vec<Exchange>> = analysis.job.ranks.iter().map(|_| Vec::new()).collect();
     for timed in &analysis.waiting.exchanges {
         for (rank, (start, _)) in &timed.parts {
+            let (awaited, until) = timed.waits_until(*rank).unwrap_or((timed.last, timed.begun));
             exchanges[*rank].push(Exchange {
-                wait: (*start, timed.waits_until(*rank).unwrap_or(timed.begun)),
+                wait: (*start, until),
                 transfer: (timed.begun, timed.begun + timed.transfer()),
-                operation: analysis.exchanges.all[timed.exchange].operation,
-                last: analysis.job.ranks[timed.last].number,
+                operation: timed.operation,
+                awaited: analysis.job.ranks[awaited].number,
             });
         }
     }
@@ -197,7 +198,7 @@ impl<W: Write> Drawn<'_, W> {
         }
         let place = self.rows.apart(track, (own.wait.0, own.wait.1.max(own.transfer.1)));
         self.new_row(place, || NAME.to_owned())?;
-        self.slice(place, &format!("waits for rank {}", own.last), "exchange", own.wait)?;
+        self.slice(place, &format!("waits for rank {}", own.awaited), "exchange", own.wait)?;
         self.slice(place, &own.operation.to_string(), "exchange", own.transfer)
     }
 }

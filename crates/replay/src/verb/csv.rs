@@ -29,6 +29,7 @@ pub(super) fn of(analysis: &Analysis) -> Table {
         let (rank, (start, end)) = part;
         let milliseconds = |time: i64| Milliseconds(time as f64 / 1e6);
         let number = |rank: usize| u64::from(analysis.job.ranks[rank].number);
+        let (awaited, until) = timed.waits_until(rank).unwrap_or((timed.last, start));
         let step = exchange.step.map_or("", |step| &analysis.job.steps[step].name);
         table.row([
             step.into(),
@@ -39,9 +40,9 @@ pub(super) fn of(analysis: &Analysis) -> Table {
             number(rank).into(),
             milliseconds(start).into(),
             milliseconds(end).into(),
-            milliseconds(timed.begun - start).into(),
+            milliseconds(until - start).into(),
             milliseconds(timed.transfer()).into(),
-            number(timed.last).into(),
+            number(awaited).into(),
         ]);
     }
     table

@@ -95,8 +95,9 @@ pub(super) fn warning_list(warnings: &[String]) -> Option<Block> {
 fn facts(analysis: &Analysis) -> Vec<Fact> {
     let count = analysis.job.steps.len();
     let step = analysis.step().map(|step| Milliseconds(step.mean));
-    let mut facts =
-        vec![Fact::new("mean step", step).remark(format!("{count} recorded ones, each as long as its longest rank's"))];
+    let mut facts = vec![
+        Fact::new("mean step", step).remark(format!("{count} recorded ones of the rank whose steps take longest")),
+    ];
     if let Some(first) = analysis.first_straggler() {
         let rank = analysis.job.ranks[first.rank].number;
         facts.push(

@@ -15,9 +15,9 @@ pub use timed::Timed;
 
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
-use crate::ranks::Job;
+use crate::ranks::{Job, JobStep};
 use perf4sight_base::summary::Summary;
-use perf4sight_traces::intervals::Interval;
+use std::cmp::Reverse;
 
 /// Who waits for whom in a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Waiting {
 pub struct Matrix {
     /// Nanoseconds by indices of the rank that waits and of the one that it waits for.
     rows: Vec<Vec<i64>>,
-    /// The longest of the ranks' steps, in nanoseconds.
+    /// Its nanoseconds on the rank whose steps take longest together.
     pub length: i64,
 }
 
@@ -55,19 +55,18 @@ impl Matrix {
 impl Waiting {
     /// Computes waiting in a job.
     pub fn of(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Self {
-        let timed = timed::of(exchanges, clocks);
-        let mut steps: Vec<Matrix> = job.steps.iter().map(|step| empty(job, &step.of)).collect();
+        let (timed, longest) = (timed::of(exchanges, clocks), longest(job));
+        let mut steps: Vec<Matrix> = job.steps.iter().map(|step| empty(job, longest, &step.of)).collect();
         for rank in 0..job.ranks.len() {
-            let mut own: Vec<(&Timed, Interval)> =
-                timed.iter().filter_map(|timed| Some((timed, timed.part(rank)?))).collect();
-            own.sort_by_key(|(_, (start, _))| *start);
+            let part = |timed: &Timed| Some((timed.exchange, timed.part(rank)?.0, timed.waits_until(rank)?));
+            let mut own: Vec<(usize, i64, (usize, i64))> = timed.iter().filter_map(part).collect();
+            own.sort_by_key(|(_, start, _)| *start);
             let mut waited = i64::MIN;
-            for (timed, (start, end)) in own {
-                let until = timed.begun.min(end);
+            for (exchange, start, (awaited, until)) in own {
                 // Of exchanges at the same time, a moment is waited for the one that began first.
                 let waits = (until - start.max(waited)).max(0);
-                if let Some(step) = exchanges.all[timed.exchange].step {
-                    steps[step].rows[rank][timed.last] += waits;
+                if let Some(step) = exchanges.all[exchange].step {
+                    steps[step].rows[rank][awaited] += waits;
                 }
                 waited = waited.max(until);
             }
@@ -77,7 +76,8 @@ impl Waiting {
 
     /// Of a job whose exchanges cannot be told apart.
     pub fn unknown(job: &Job, clocks: &Clocks) -> Self {
-        let steps = job.steps.iter().map(|step| empty(job, &step.of)).collect();
+        let longest = longest(job);
+        let steps = job.steps.iter().map(|step| empty(job, longest, &step.of)).collect();
         Waiting { exchanges: Vec::new(), steps, uncertainty: clocks.uncertainty() / 1e6 }
     }
 
@@ -96,12 +96,17 @@ impl Waiting {
     }
 }
 
-fn empty(job: &Job, of: &[usize]) -> Matrix {
-    let length = |(rank, step): (&crate::ranks::Rank, &usize)| {
-        let (begin, end) = rank.steps[*step].window;
-        end - begin
+fn empty(job: &Job, longest: usize, of: &[usize]) -> Matrix {
+    let (begin, end) = job.ranks[longest].steps[of[longest]].window;
+    Matrix { rows: vec![vec![0; job.ranks.len()]; job.ranks.len()], length: end - begin }
+}
+
+/// The rank whose steps take longest together. The longest rank of each step is another one where ranks are ahead of each other by
+/// different times, and such steps together are longer than the job.
+fn longest(job: &Job) -> usize {
+    let time = |rank: &usize| -> i64 {
+        let window = |step: &JobStep| job.ranks[*rank].steps[step.of[*rank]].window;
+        job.steps.iter().map(window).map(|(begin, end)| end - begin).sum()
     };
-    let ranks = job.ranks.len();
-    let length = job.ranks.iter().zip(of).map(length).max().unwrap_or(0);
-    Matrix { rows: vec![vec![0; ranks]; ranks], length }
+    (0..job.ranks.len()).max_by_key(|rank| (time(rank), Reverse(*rank))).unwrap_or(0)
 }

@@ -48,7 +48,7 @@ pub fn spans(analysis: &Analysis, rank: usize, step: usize) -> Vec<Span> {
 
 /// When a rank waits, on the common timeline.
 fn waits(waiting: &Waiting, rank: usize) -> Vec<Interval> {
-    let wait = |timed: &Timed| Some((timed.part(rank)?.0, timed.waits_until(rank)?));
+    let wait = |timed: &Timed| Some((timed.part(rank)?.0, timed.waits_until(rank)?.1));
     union(waiting.exchanges.iter().filter_map(wait))
 }
 

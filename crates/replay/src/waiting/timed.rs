@@ -1,7 +1,7 @@
 //! Exchanges on the common timeline: until when ranks wait, and how long the transfer takes.
 
 use crate::clocks::Clocks;
-use crate::collectives::Exchanges;
+use crate::collectives::{Exchanges, Operation};
 use perf4sight_traces::intervals::Interval;
 
 /// An exchange on the common timeline; in nanoseconds.
@@ -9,6 +9,8 @@ use perf4sight_traces::intervals::Interval;
 pub struct Timed {
     /// Its index in [`Exchanges::all`].
     pub exchange: usize,
+    /// Its kind.
+    pub operation: Operation,
     /// The index of the rank that comes last, for which the others wait.
     pub last: usize,
     /// When that rank comes; the transfer cannot begin before.
@@ -26,14 +28,20 @@ impl Timed {
         (self.ended - self.begun).max(0)
     }
 
-    /// Nanoseconds that a rank waits until all are there; none for a rank without a part.
+    /// Nanoseconds that a rank waits; none for a rank without a part.
     pub fn waiting(&self, rank: usize) -> Option<i64> {
-        Some(self.waits_until(rank)? - self.part(rank)?.0)
+        Some(self.waits_until(rank)?.1 - self.part(rank)?.0)
     }
 
-    /// Until when a rank waits: until all are there, or until it is done, for who sends a short message need not wait.
-    pub fn waits_until(&self, rank: usize) -> Option<i64> {
-        self.part(rank).map(|(start, end)| self.begun.min(end).max(start))
+    /// The rank that a rank waits for, and until when: the one that comes last, or, where not all wait for all, that comes last before
+    /// the rank is done. Who sends a short message need not wait.
+    pub fn waits_until(&self, rank: usize) -> Option<(usize, i64)> {
+        let (start, end) = self.part(rank)?;
+        let (awaited, until) = match self.operation.synchronises() {
+            true => (self.last, self.begun),
+            false => last(self.parts.iter().filter(|(_, (begun, _))| *begun <= end))?,
+        };
+        Some((awaited, until.min(end).max(start)))
     }
 
     /// From when to when a rank takes part.
@@ -51,11 +59,16 @@ pub(super) fn of(exchanges: &Exchanges, clocks: &Clocks) -> Vec<Timed> {
             (part.rank, (clocks.common(part.rank, start), clocks.common(part.rank, end)))
         };
         let parts: Vec<(usize, Interval)> = exchange.parts.iter().map(part).collect();
-        let (last, begun) = parts.iter().map(|(rank, (start, _))| (*rank, *start)).max_by_key(|(_, start)| *start)?;
+        let (last, begun) = last(parts.iter())?;
         let ended = parts.iter().map(|(_, (_, end))| *end).min()?;
-        Some(Timed { exchange: index, last, begun, ended, parts })
+        Some(Timed { exchange: index, operation: exchange.operation, last, begun, ended, parts })
     });
     let mut timed: Vec<Timed> = timed.collect();
     timed.sort_by_key(|timed| (timed.begun, timed.exchange));
     timed
+}
+
+/// The rank that comes last, and when.
+fn last<'a>(parts: impl Iterator<Item = &'a (usize, Interval)>) -> Option<(usize, i64)> {
+    parts.map(|(rank, (start, _))| (*rank, *start)).max_by_key(|(_, start)| *start)
 }

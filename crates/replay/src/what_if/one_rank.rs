@@ -24,6 +24,10 @@ pub fn one_rank(step: &StepGraph, number: u32) -> Result<StepGraph> {
         alone.graph.set_duration(node, time);
     }
     alone.ranks.retain(|rank| rank.number == number);
+    for transfer in &mut alone.transfers {
+        transfer.parts.retain(|part| part.rank == place);
+        transfer.parts.iter_mut().for_each(|part| part.rank = 0);
+    }
     Ok(alone)
 }
 

@@ -65,13 +65,15 @@ const MODEL: f64 = 0.04;
 /// # Errors
 /// A change that cannot be made to the step.
 pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<Outcome> {
-    let typical = Scenario { step: recorded.typical.clone(), communication: communication.clone() };
-    let mut before = typical.step.time(&simulate(&typical.step.graph)) as f64;
+    let mut before = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
     let all = &references(changes);
-    let changed = with(typical, all)?;
+    let step = recorded.typical.clone().settled();
+    let settled = step.time(&simulate(&step.graph)).max(1) as f64;
+    let changed = with(Scenario { step, communication: communication.clone() }, all)?;
     let schedule = simulate(&changed.step.graph);
-    let mut time = length(&changed.step, &schedule)?;
-    let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule), time as u64);
+    let changed_time = length(&changed.step, &schedule)?;
+    let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule), changed_time as u64);
+    let mut time = before * changed_time / settled;
     let of_steps: Result<Vec<[f64; 2]>> =
         (0..recorded.steps.len()).map(|index| times(recorded.step(index), communication.clone(), all)).collect();
     let of_steps = of_steps?;
@@ -211,6 +213,7 @@ fn ratio(step: StepGraph, communication: Communication, changes: &[&dyn Change])
 
 /// The time of a step without changes and with them, in nanoseconds.
 fn times(step: StepGraph, communication: Communication, changes: &[&dyn Change]) -> Result<[f64; 2]> {
+    let step = step.settled();
     let before = step.time(&simulate(&step.graph)).max(1) as f64;
     let changed = with(Scenario { step, communication }, changes)?;
     Ok([before, length(&changed.step, &simulate(&changed.step.graph))?])
@@ -233,7 +236,7 @@ fn with(mut scenario: Scenario, changes: &[&dyn Change]) -> Result<Scenario> {
     changes.iter().try_for_each(|change| change.apply(&mut scenario))?;
     let Scenario { step, communication } = &mut scenario;
     communication.slow_down.adjust(step, &before);
-    Ok(scenario)
+    Ok(Scenario { step: scenario.step.settled(), ..scenario })
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::assembly::{Assembly, Steps};
 use super::rows::RankStep;
-use crate::collectives::connected;
 use crate::graph::{Graph, NodeId};
 
 /// The durations of all nodes in each step, in nanoseconds. Where a node ended before something that it should wait for,
@@ -29,9 +28,7 @@ fn of_step(assembly: &Assembly, edges: &[(usize, usize)], ranks: &[RankStep]) ->
 
 /// When the first of the ranks that each rank exchanges with begins: of ranks that nothing synchronises, one may be any time ahead.
 fn begins(assembly: &Assembly, ranks: &[RankStep]) -> Vec<i64> {
-    let together: Vec<Vec<usize>> =
-        assembly.step.transfers.iter().map(|transfer| transfer.parts.iter().map(|part| part.rank).collect()).collect();
-    let islands = connected(ranks.len(), together.iter());
+    let islands = assembly.step.islands();
     let begin = |island: &usize| {
         let own = ranks.iter().zip(&islands).filter(|(_, other)| *other == island);
         own.map(|(rank, _)| rank.start).min().unwrap_or(0)
