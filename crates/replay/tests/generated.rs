@@ -876,6 +876,31 @@ fn who_is_late_for_a_broadcast_or_a_gather_is_waited_for() {
     }
 }
 
+/// Both ranks work 10 ms and exchange 1; then rank 0 writes for 40 ms, and rank 1 begins the next step and waits. Without writing a step
+/// takes 11 ms instead of 51.
+#[test]
+fn what_a_rank_does_after_the_last_exchange_is_not_waited_for_when_it_is_gone() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..12).flat_map(|number| {
+            let at = 1000.0 * (50.0 + 51.0 * f64::from(number));
+            let begin = if rank == 0 || number == 0 { at } else { at - 40_000.0 };
+            let exchange = [begin + 10_000.0, at + 11_000.0 - begin - 10_000.0];
+            let end = if rank == 0 { at + 51_000.0 } else { at + 11_000.0 };
+            let range = on(8, "user_annotation", "gloo:all_reduce", exchange, "");
+            let work = event("cpu_op", "aten::mm", [begin, 9_950.0], "");
+            let write = event("cpu_op", "write_checkpoint", [at + 11_000.0, end - at - 11_000.0 - 1.0], "");
+            let step = self::step(number, [begin, end - begin]);
+            [Some(step), Some(work), Some(range), (rank == 0).then_some(write)].into_iter().flatten()
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "remove operations 'write_checkpoint'");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
+    assert!((before - 51.0).abs() < 0.5 && (after - 11.0).abs() < 0.5, "{before} {after} {outcome:?}");
+}
+
 /// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
 #[test]
 fn what_a_rank_does_longer_now_and_then_is_named() {
