@@ -65,7 +65,7 @@ impl Start {
         let mut warnings = analysis.warnings();
         warnings.extend(far(&recorded));
         warnings.extend(without_exchange(analysis));
-        if let Some(plain) = request.plain {
+        if let Some(plain) = request.plain(&analysis.job) {
             check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
             let distortion = recorded.take_out_distortion(plain);
             let unexplained = distortion.correction == Correction::None;

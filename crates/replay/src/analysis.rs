@@ -45,6 +45,11 @@ impl Analysis {
             job.leave_out(&incomplete, LeftOut::Incomplete);
             exchanges = Exchanges::of(&job);
         }
+        let cycle = exchanges.cycle(&job);
+        let plain = plain_step::recorded(&job, cycle.map_or(1, |cycle| cycle.length));
+        if cycle.is_some_and(|cycle| job.join(cycle)) {
+            exchanges = Exchanges::of(&job);
+        }
         let mut clocks = Clocks::of(&job, &exchanges);
         let set = clocks.set_during(&job);
         if !set.is_empty() {
@@ -56,7 +61,6 @@ impl Analysis {
         let waiting = if is_known { Waiting::of(&job, &exchanges, &clocks) } else { Waiting::unknown(&job, &clocks) };
         let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
         let exposed = exposed(&job, &exchanges, &waiting);
-        let plain = plain_step::recorded(&job);
         Analysis { job, exchanges, clocks, waiting, stragglers, exposed, plain }
     }
 

@@ -13,12 +13,12 @@ pub struct PlainStep {
     pub steps: Option<usize>,
 }
 
-/// The median over the steps that were timed without the profiler, each as long as that of its slowest rank; none if no
-/// rank has any, or if they have different numbers of them.
+/// The median over the steps that were timed without the profiler, each `cycle` recorded ones and as long as on its slowest rank; none
+/// if no rank has any, or if they have different numbers of them.
 ///
 /// # Errors
 /// Why a file next to a trace is of no use, in a sentence.
-pub fn recorded(job: &Job) -> Result<Option<PlainStep>, String> {
+pub fn recorded(job: &Job, cycle: usize) -> Result<Option<PlainStep>, String> {
     let next_to = |rank: &Rank| Recording::next_to(&rank.trace.file).map_err(|error| error.to_string());
     let recordings: Vec<Option<Recording>> = job.ranks.iter().map(next_to).collect::<Result<_, _>>()?;
     let is_other = |(rank, own): &(&Rank, &Recording)| own.wall.recorded.concat().len() != rank.steps.len();
@@ -38,6 +38,7 @@ pub fn recorded(job: &Job) -> Result<Option<PlainStep>, String> {
         return Err("the ranks were not timed without the profiler in the same steps".to_owned());
     }
     let slowest = |step: usize| of_ranks.iter().map(|own| own[step]).max().unwrap_or(0) as f64;
-    let steps: Vec<f64> = (0..first.len()).map(slowest).collect();
-    Ok(Some(PlainStep { time: median(&steps) as u64, steps: Some(steps.len()) }))
+    let recorded: Vec<f64> = (0..first.len()).map(slowest).collect();
+    let steps: Vec<f64> = recorded.chunks_exact(cycle).map(|steps| steps.iter().sum()).collect();
+    Ok((!steps.is_empty()).then(|| PlainStep { time: median(&steps) as u64, steps: Some(steps.len()) }))
 }

@@ -110,7 +110,7 @@ pub struct Request {
     pub what_ifs: Vec<String>,
     /// How collective operations are done.
     pub algorithm: Algorithm,
-    /// Nanoseconds of a step without the profiler, if given; else it is read from what `record` wrote next to the traces.
+    /// Nanoseconds of a recorded step without the profiler, on average, if given; else it is read from what `record` wrote next to the traces.
     pub plain: Option<u64>,
     /// What `all_reduce_perf` of nccl-tests printed, whose costs are taken instead of fitted ones.
     pub nccl_tests: Option<PathBuf>,
@@ -119,6 +119,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Nanoseconds of a job's step without the profiler, if given.
+    pub fn plain(&self, job: &Job) -> Option<u64> {
+        self.plain.map(|time| time.saturating_mul(job.cycle as u64))
+    }
+
     /// Checks the scenarios and the table, before any trace is read.
     ///
     /// # Errors
@@ -224,7 +229,7 @@ impl Replayed {
         let steps = steps(&recorded);
         let [least, undisturbed, as_recorded] = [recorded.least(), recorded.typical.clone(), recorded.as_recorded()]
             .map(|step| step.time(&simulate(&step.graph)));
-        let given = request.plain.map(|time| PlainStep { time, steps: None });
+        let given = request.plain(job).map(|time| PlainStep { time, steps: None });
         let plain = given.or(analysis.plain.clone().ok().flatten());
         let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;

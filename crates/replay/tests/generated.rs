@@ -901,6 +901,32 @@ fn what_a_rank_does_after_the_last_exchange_is_not_waited_for_when_it_is_gone() 
     assert!((before - 51.0).abs() < 0.5 && (after - 11.0).abs() < 0.5, "{before} {after} {outcome:?}");
 }
 
+/// Ranks work 10 ms, rank 1 5 more, and exchange in every third step: a cycle of three is 3 x 15 + 1 ms long, and 31 if rank 1 does as the
+/// others.
+#[test]
+fn steps_between_exchanges_of_gradients_are_one() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..3 {
+        let mut now = 0.0;
+        let mut events = Vec::new();
+        for number in 0..15 {
+            let work = if rank == 1 { 15_000.0 } else { 10_000.0 };
+            let until = if number % 3 == 2 { f64::from(number / 3 + 1) * 46_000.0 } else { now + work };
+            events.push(event("cpu_op", "aten::mm", [now, work - 10.0], ""));
+            if number % 3 == 2 {
+                events.push(on(8, "user_annotation", "gloo:all_reduce", [now + work, until - now - work], ""));
+            }
+            events.push(step(number, [now, until - now]));
+            now = until;
+        }
+        write(folder.path(), rank, 3, 0, &events);
+    }
+    let replayed = asked(&folder, "rank 1 as the others");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
+    assert!((before - 46.0).abs() < 0.2 && (after - 31.0).abs() < 0.2, "{before} {after} {outcome:?}");
+}
+
 /// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
 #[test]
 fn what_a_rank_does_longer_now_and_then_is_named() {

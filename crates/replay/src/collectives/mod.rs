@@ -14,7 +14,7 @@ pub use groups::Groups;
 pub(crate) use operation::Direction;
 pub use operation::Operation;
 
-use crate::ranks::Job;
+use crate::ranks::{Cycle, Job};
 use numbering::Shifts;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,6 +104,13 @@ impl Exchanges {
         }
         let least = unmatched.iter().copied().min().unwrap_or(0);
         (0..unmatched.len()).filter(|step| unmatched[*step] > least).collect()
+    }
+
+    /// The steps after which exchanges repeat, if those of a step do not.
+    pub(crate) fn cycle(&self, job: &Job) -> Option<Cycle> {
+        let mut exchanges = vec![0; job.steps.len()];
+        self.whole().filter_map(|exchange| exchange.step).for_each(|step| exchanges[step] += 1);
+        Cycle::of(&exchanges)
     }
 
     /// The number of calls without a counterpart on other ranks, by rank and kind.

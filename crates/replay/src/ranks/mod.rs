@@ -1,8 +1,10 @@
 //! The ranks of a job: their traces, and the steps of each.
 
+mod cycle;
 mod doubts;
 mod steps;
 
+pub(crate) use cycle::Cycle;
 pub use steps::Step;
 
 use crate::inputs;
@@ -24,6 +26,8 @@ pub struct Job {
     left_out: BTreeMap<LeftOut, usize>,
     /// By how many steps those of some ranks are later than those of the same name on the others, by index of the rank.
     pub(crate) renumbered: BTreeMap<usize, i64>,
+    /// How many recorded steps each of [`Job::steps`] joins: those from one exchange of gradients to the next.
+    pub cycle: usize,
     /// The ranks whose traces are of no use, and why, in sentences.
     unusable: Vec<String>,
 }
@@ -123,6 +127,7 @@ impl Job {
             steps,
             left_out: BTreeMap::new(),
             renumbered: BTreeMap::new(),
+            cycle: 1,
         })
     }
 
@@ -184,7 +189,14 @@ impl Job {
                 by.unsigned_abs()
             )
         });
+        let joined = (self.cycle > 1).then(|| {
+            format!(
+                "what the ranks exchange repeats every {0} steps, as where gradients are accumulated: {0} are taken as one step, and all times of a step are of that",
+                self.cycle
+            )
+        });
         let steps = self.missing_steps().into_iter().chain(self.ran_out()).chain(self.steps_left_out()).chain(shifted);
+        let steps = steps.chain(joined);
         self.unusable
             .iter()
             .cloned()

@@ -3,7 +3,7 @@
 use crate::Analysis;
 use crate::collectives::{Groups, Operation};
 use crate::replayed::Replayed;
-use crate::waiting::{Activity, Excess, Straggler};
+use crate::waiting::{Activity, Excess, Matrix, Straggler};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
@@ -43,6 +43,9 @@ fn who_waits(analysis: &Analysis) -> String {
     }
     let Some(first) = analysis.first_straggler() else { return nothing_matches(analysis) };
     let whole = analysis.step().map_or(0.0, |step| step.mean);
+    if let Some(sentence) = one_waits(analysis, first, whole) {
+        return sentence;
+    }
     match first.share >= WORTH && certain(analysis, first) {
         true => format!(
             "{}{}{}{}",
@@ -79,6 +82,30 @@ fn who_waits(analysis: &Analysis) -> String {
             steadiness(first)
         ),
     }
+}
+
+/// A rank that waits for so much of all waiting is the only one that does, and one that is waited for in so many steps the only one.
+const ALONE: f64 = 0.8;
+
+/// That one rank waits for the others, which do not wait for each other: it has less to do, or they have more.
+fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<String> {
+    let ranks = analysis.job.ranks.len();
+    let waits = |rank: usize| {
+        let of_step = |step: &Matrix| (0..ranks).map(|other| step.waits(rank, other)).sum::<i64>() as f64;
+        mean(&analysis.waiting.steps.iter().map(of_step).collect::<Vec<_>>()) / 1e6
+    };
+    let waits: Vec<f64> = (0..ranks).map(waits).collect();
+    let (rank, longest) = waits.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let is_alone = ranks > 2 && first.steadiness < ALONE && longest >= ALONE * waits.iter().sum::<f64>();
+    let is_certain = longest > analysis.waiting.uncertainty && longest >= WORTH * whole;
+    (is_alone && is_certain).then(|| {
+        format!(
+            "rank {} waits {} of the mean step's {} for the others, which take equally long: it has less to do than they",
+            analysis.job.ranks[rank].number,
+            Milliseconds(longest),
+            Milliseconds(whole)
+        )
+    })
 }
 
 /// Why no exchange is known of several ranks.

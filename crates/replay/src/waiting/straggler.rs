@@ -52,7 +52,8 @@ const WORTH: f64 = 0.02;
 /// [`super::activities`].
 pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Vec<Straggler> {
     let all: Vec<usize> = (0..waiting.steps.len()).collect();
-    let usual = typical(activities, &all);
+    // The median, because the first steps are slow.
+    let usual = of_step(activities, &all, median);
     let of_all: f64 = waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused(one))).sum();
     let length: Vec<f64> = waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect();
     let straggler = |rank: usize| {
@@ -75,7 +76,7 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
             on_occasions: false,
             caused,
         };
-        Some(straggler.or_on_occasions(&occasions, activities))
+        Some(straggler.or_on_occasions(&occasions, activities).or_on_average(activities))
     };
     let mut ranks: Vec<Straggler> = (0..job.ranks.len()).filter_map(straggler).collect();
     ranks.sort_by(|one, other| other.caused.mean.total_cmp(&one.caused.mean).then(one.rank.cmp(&other.rank)));
@@ -95,26 +96,48 @@ impl Straggler {
         if steps.is_empty() || steps.len() as f64 > OCCASIONAL * all as f64 {
             return self;
         }
-        let then = excess(self.rank, &typical(activities, steps), WORTH * self.caused.mean);
-        let longest = |excess: &[Excess]| excess.first().map_or(0.0, Excess::longer);
+        let then = excess(self.rank, &of_step(activities, steps, median), WORTH * self.caused.mean);
         match longest(&then) * steps.len() as f64 > longest(&self.excess) * all as f64 {
             true => Straggler { excess: then, on_occasions: true, ..self },
             false => self,
         }
     }
+
+    /// With what it does longer on average, if that is most of what is to explain and what it usually does longer is not: a little more
+    /// in each step, and much more in some.
+    fn or_on_average(self, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Self {
+        let all: Vec<usize> = (0..activities.first().map_or(0, Vec::len)).collect();
+        let explains = |excess: &[Excess]| longest(excess) >= MOST * self.to_explain();
+        if self.on_occasions || explains(&self.excess) {
+            return self;
+        }
+        let on_average = excess(self.rank, &of_step(activities, &all, mean), WORTH * self.caused.mean);
+        if explains(&on_average) { Straggler { excess: on_average, ..self } } else { self }
+    }
 }
+
+fn longest(excess: &[Excess]) -> f64 {
+    excess.first().map_or(0.0, Excess::longer)
+}
+
+/// This share of waiting is most of it.
+const MOST: f64 = 0.5;
 
 /// The others wait for a rank now and then if they do in at most this share of the steps.
 const OCCASIONAL: f64 = 0.8;
 
-/// Milliseconds of each activity of each rank in a step: the median over some of the steps, because the first ones are slow.
-fn typical<'a>(activities: &'a [Vec<BTreeMap<Activity, i64>>], steps: &[usize]) -> Vec<BTreeMap<&'a Activity, f64>> {
+/// Milliseconds of each activity of each rank in a step: the middle, as `middle` finds it, of some of the steps.
+fn of_step<'a>(
+    activities: &'a [Vec<BTreeMap<Activity, i64>>],
+    steps: &[usize],
+    middle: fn(&[f64]) -> f64,
+) -> Vec<BTreeMap<&'a Activity, f64>> {
     let of_rank = |own: &'a Vec<BTreeMap<Activity, i64>>| {
         let own: Vec<&BTreeMap<Activity, i64>> = steps.iter().map(|step| &own[*step]).collect();
         let all: BTreeSet<&Activity> = own.iter().flat_map(|step| step.keys()).collect();
         let milliseconds =
             |step: &&BTreeMap<Activity, i64>, activity| step.get(activity).map_or(0.0, |time| *time as f64 / 1e6);
-        let of_step = |activity| median(&own.iter().map(|step| milliseconds(step, activity)).collect::<Vec<f64>>());
+        let of_step = |activity| middle(&own.iter().map(|step| milliseconds(step, activity)).collect::<Vec<f64>>());
         all.into_iter().map(|activity| (activity, of_step(activity))).collect()
     };
     activities.iter().map(of_rank).collect()

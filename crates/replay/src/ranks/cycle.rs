@@ -1,0 +1,72 @@
+//! Steps that repeat in cycles, as where gradients are accumulated over several: each cycle as one step.
+
+use super::{Job, JobStep, Step};
+use std::ops::RangeInclusive;
+
+/// Fewer cycles do not show that anything repeats.
+const FEWEST: usize = 3;
+
+/// Steps that are one together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cycle {
+    /// How many.
+    pub length: usize,
+    /// The index in [`Job::steps`] of the last one of the first cycle.
+    last: usize,
+}
+
+impl Cycle {
+    /// Of steps that exchange so often, in the order of [`Job::steps`]: none if all do as often, or nothing repeats. What is exchanged
+    /// most often waits for the work of all steps of a cycle: there it ends.
+    pub fn of(exchanges: &[usize]) -> Option<Self> {
+        let repeats = |length: &usize| exchanges.iter().zip(&exchanges[*length..]).all(|(own, next)| own == next);
+        let length = (1..=exchanges.len() / FEWEST).find(repeats).filter(|length| *length > 1)?;
+        let last = (0..length).max_by_key(|step| exchanges[*step])?;
+        Some(Cycle { length, last })
+    }
+}
+
+impl Job {
+    /// Takes each whole cycle of steps for one step, unless a rank has others between them.
+    pub(crate) fn join(&mut self, cycle: Cycle) -> bool {
+        let ends = (cycle.last..self.steps.len()).step_by(cycle.length).filter(|end| end + 1 >= cycle.length);
+        let cycles: Vec<RangeInclusive<usize>> = ends.map(|end| end + 1 - cycle.length..=end).collect();
+        let joined: Option<Vec<Vec<Step>>> =
+            (0..self.ranks.len()).map(|rank| cycles.iter().map(|cycle| self.joined(rank, cycle)).collect()).collect();
+        let Some(joined) = joined else { return false };
+        let step = |(index, step): (usize, &Step)| JobStep { name: step.name.clone(), of: vec![index; joined.len()] };
+        self.steps = joined[0].iter().enumerate().map(step).collect();
+        self.ranks.iter_mut().zip(joined).for_each(|(rank, steps)| rank.steps = steps);
+        self.cycle = cycle.length;
+        true
+    }
+
+    /// A cycle of steps of a rank; none if the rank has others between them.
+    fn joined(&self, rank: usize, cycle: &RangeInclusive<usize>) -> Option<Step> {
+        let [first, last] = [*cycle.start(), *cycle.end()].map(|step| self.steps[step].of[rank]);
+        let own = &self.ranks[rank].steps;
+        (last - first == cycle.end() - cycle.start()).then(|| Step {
+            name: format!("{} to {}", self.steps[*cycle.start()].name, self.steps[*cycle.end()].name),
+            window: (own[first].window.0, own[last].window.1),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_is_what_repeats_and_ends_where_most_is_exchanged() {
+        let none: [&[usize]; 4] = [&[1; 9], &[2, 1, 1, 2, 1, 1, 2, 1], &[0, 1, 1, 1, 0, 1, 1, 0, 1], &[]];
+        none.iter().for_each(|exchanges| assert_eq!(Cycle::of(exchanges), None, "{exchanges:?}"));
+        let some: [(&[usize], _, _); 3] = [
+            (&[0, 0, 1, 0, 0, 1, 0, 0, 1], 3, 2),
+            (&[1, 3, 1, 3, 1, 3], 2, 1),
+            (&[4, 0, 0, 4, 0, 0, 4, 0, 0, 4], 3, 0),
+        ];
+        for (exchanges, length, last) in some {
+            assert_eq!(Cycle::of(exchanges), Some(Cycle { length, last }), "{exchanges:?}");
+        }
+    }
+}
