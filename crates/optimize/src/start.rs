@@ -1,7 +1,7 @@
 //! A recorded job and what its communication costs: what every proposal is compared with.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::stats::{mean, median};
+use perf4sight_base::stats::median;
 use perf4sight_base::units::{Milliseconds, Percent, counted};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::Communication;
@@ -179,14 +179,7 @@ fn unsure(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
 
 /// Nanoseconds of the step that predictions are compared with.
 fn before(recorded: &Recorded, schedule: &Schedule) -> u64 {
-    if !recorded.varies {
-        return recorded.typical.time(schedule);
-    }
-    let time = |index| {
-        let step = recorded.step(index);
-        step.time(&simulate(&step.graph)) as f64
-    };
-    mean(&(0..recorded.steps.len()).map(time).collect::<Vec<_>>()) as u64
+    if recorded.varies { recorded.mean() } else { recorded.typical.time(schedule) }
 }
 
 /// Refuses a plain step that recording does not explain, as of another unit.

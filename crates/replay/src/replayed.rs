@@ -237,10 +237,7 @@ impl Replayed {
         if before == 0 {
             return Err(nothing_to_replay());
         }
-        let mean = recorded.varies.then(|| {
-            let times = (0..recorded.steps.len()).map(|index| recorded.step(index).settled());
-            times.map(|step| step.time(&simulate(&step.graph))).sum::<u64>() / recorded.steps.len().max(1) as u64
-        });
+        let mean = recorded.varies.then(|| recorded.mean());
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
         let plain_bounds = (!is_known).then(|| [least.min(before), mean.unwrap_or(as_recorded).max(before)]);
         let is_partial = !job.missing().is_empty();

@@ -138,6 +138,15 @@ impl Recorded {
         step
     }
 
+    /// The mean of [`Recorded::steps`] in nanoseconds, each as it follows others like it.
+    pub fn mean(&self) -> u64 {
+        let time = |index| {
+            let step = self.step(index).settled();
+            step.time(&simulate(&step.graph))
+        };
+        (0..self.steps.len()).map(time).sum::<u64>() / self.steps.len().max(1) as u64
+    }
+
     /// The durations of a node in each of [`Recorded::steps`], in nanoseconds.
     pub fn durations(&self, id: super::NodeId) -> impl Iterator<Item = u64> + '_ {
         self.durations.iter().map(move |step| step[id.index()])
