@@ -48,8 +48,7 @@ const BACKWARD: f64 = 2.0;
 pub fn work(operation: &str, class: Class, inputs: &[Tensor], outputs: &[Tensor]) -> Option<Work> {
     let is_backward = operation.contains("_backward");
     match class {
-        Class::Product if contradicts(operation, inputs) => None,
-        Class::Product => product(inputs, outputs, is_backward),
+        Class::Product => product(operation, inputs, outputs),
         Class::Convolution => convolution(operation, inputs, outputs, is_backward),
         Class::Attention => attention(operation, inputs, outputs, is_backward),
         Class::Movement if plain(operation).starts_with("embedding") => embedding(inputs, outputs, is_backward),
@@ -58,17 +57,6 @@ pub fn work(operation: &str, class: Class, inputs: &[Tensor], outputs: &[Tensor]
             streamed(class, inputs, outputs)
         }
     }
-}
-
-/// Products of PyTorch whose second operand is never transposed by the operation itself.
-const PLAIN_PRODUCTS: [&str; 5] = ["mm", "bmm", "addmm", "baddbmm", "matmul"];
-
-/// Whether the size that such a product sums over differs between its operands.
-fn contradicts(operation: &str, inputs: &[Tensor]) -> bool {
-    let is_plain = operation.starts_with("aten::") && PLAIN_PRODUCTS.contains(&plain(operation).as_str());
-    let matrices: Vec<&Tensor> = inputs.iter().filter(|tensor| tensor.shape.len() >= 2).collect();
-    let [.., first, second] = matrices.as_slice() else { return false };
-    is_plain && first.last(0) != second.last(1)
 }
 
 /// Operations of PyTorch on two tensors, each size of which is that of the other, or 1.
@@ -89,31 +77,58 @@ fn largest(tensors: &[Tensor]) -> Option<&Tensor> {
     tensors.iter().max_by(|one, other| one.elements().total_cmp(&other.elements()))
 }
 
-/// The last two tensors with two sizes or more: before them comes a bias.
-fn operands(inputs: &[Tensor]) -> Option<[&Tensor; 2]> {
-    let mut matrices = inputs.iter().rev().filter(|tensor| tensor.shape.len() >= 2);
-    let second = matrices.next();
-    let first = matrices.next().or_else(|| inputs.first())?;
-    Some([first, second?])
+/// Products of PyTorch whose operands come first, before a bias, scales, or the ends of groups.
+const OPERANDS_FIRST: [&str; 9] = ["mm", "bmm", "matmul", "linear", "mv", "dot", "vdot", "scaled_mm", "grouped_mm"];
+
+/// What a product multiplies. Where nothing says which inputs that are, the last two with two sizes or more: before them comes a bias.
+fn operands<'t>(operation: &str, inputs: &'t [Tensor]) -> Option<[&'t Tensor; 2]> {
+    let name = plain(operation);
+    let is_forward = operation.starts_with("aten::") && !operation.contains("_backward");
+    match inputs {
+        [first, second, ..] if is_forward && OPERANDS_FIRST.contains(&name.as_str()) => Some([first, second]),
+        [.., first, second] if is_forward && name == "addmv" => Some([first, second]),
+        [..] => {
+            let mut matrices = inputs.iter().rev().filter(|tensor| tensor.shape.len() >= 2);
+            let second = matrices.next();
+            Some([matrices.next()?, second?])
+        }
+    }
 }
 
-/// `first` times `second`, either of which may be transposed: the size that both have is summed over.
-fn product(inputs: &[Tensor], outputs: &[Tensor], is_backward: bool) -> Option<Work> {
-    let [first, second] = operands(inputs)?;
-    let [rows, columns] = [second.last(1)?, second.last(0)?];
+/// `first` times `second`, of vectors a row times a column. Products of PyTorch transpose nothing, but for a linear layer, whose weights are outputs x
+/// inputs; of others either operand may be transposed: the size that both have is summed over.
+fn product(operation: &str, inputs: &[Tensor], outputs: &[Tensor]) -> Option<Work> {
+    let [first, second] = operands(operation, inputs)?;
     let own = first.last(0)?;
+    let [rows, columns] = second.last(1).map_or([second.last(0)?, 1.0], |rows| [rows, second.last(0).unwrap_or(1.0)]);
+    let is_plain = operation.starts_with("aten::") && plain(operation) != "linear";
     // The size that is summed over, and the size of the second operand that stays.
     let (summed, stays) = match first.last(1) {
         _ if own == rows => (own, columns),
+        _ if is_plain => return None,
         _ if own == columns => (own, rows),
         Some(before) if before == rows => (before, columns),
         _ => return None,
     };
-    let flops = 2.0 * first.elements() * stays;
-    let result = first.elements() / summed.max(1.0) * stays * first.element.bytes();
+    let read = pairs(operation, first, second)? * own * first.last(1).unwrap_or(1.0);
+    let result = read / summed.max(1.0) * stays * first.element.bytes();
     let written = if outputs.is_empty() { result } else { bytes_of(outputs) };
-    let times = if is_backward { BACKWARD } else { 1.0 };
-    Some(Work { flops: times * flops, bytes: bytes_of(inputs) + written })
+    let times = if operation.contains("_backward") { BACKWARD } else { 1.0 };
+    Some(Work { flops: times * 2.0 * read * stays, bytes: bytes_of(inputs) + written })
+}
+
+/// How many pairs of matrices are multiplied: of the sizes before the last two each is that of the other operand, or 1. Groups of rows, or columns, share one
+/// pair.
+fn pairs(operation: &str, first: &Tensor, second: &Tensor) -> Option<f64> {
+    let [fewest, most] = [first.shape.len().min(second.shape.len()), first.shape.len().max(second.shape.len())];
+    if fewest < 3 && plain(operation) == "grouped_mm" {
+        return Some(1.0);
+    }
+    let broadcast = |place: usize| match [first, second].map(|tensor| tensor.last(place).unwrap_or(1.0)) {
+        [one, other] if one == other || other == 1.0 => Some(one),
+        [one, other] => (one == 1.0).then_some(other),
+    };
+    (2..most).map(broadcast).product()
 }
 
 /// Products of a convolution: each element of the output takes one filter.
@@ -201,6 +216,42 @@ mod tests {
         // PyTorch's own operations transpose nothing, but for a linear layer, whose weights are outputs x inputs.
         assert!(work("aten::mm", Class::Product, &tensors(&[&[8, 16], &[32, 16]]), &[]).is_none());
         assert_eq!(counted("aten::linear", Class::Product, &[&[8, 16], &[32, 16]], &[]), (8192.0, bytes));
+    }
+
+    /// One multiplication and one addition for each element of the matrix, or of the vectors.
+    #[test]
+    fn vectors_are_multiplied_as_rows_and_columns() {
+        let class = Class::Product;
+        let bytes = 4.0 * (8.0 * 16.0 + 16.0 + 8.0);
+        assert_eq!(counted("aten::mv", class, &[&[8, 16], &[16]], &[]), (256.0, bytes));
+        assert_eq!(counted("aten::mv", class, &[&[16, 16], &[16]], &[]).0, 512.0);
+        assert_eq!(counted("aten::addmv", class, &[&[8], &[8, 16], &[16]], &[]), (256.0, bytes + 32.0));
+        assert_eq!(counted("aten::dot", class, &[&[100], &[100]], &[]), (200.0, 804.0));
+        assert_eq!(counted("aten::matmul", class, &[&[16], &[16, 8]], &[]), (256.0, bytes));
+        assert_eq!(counted("aten::matmul", class, &[&[5, 8, 16], &[16]], &[]).0, 5.0 * 256.0);
+        assert!(work("aten::mv", class, &tensors(&[&[8, 16], &[8]]), &[]).is_none());
+    }
+
+    /// `numpy.matmul` of these shapes gives 3 x 4 matrices of 8 x 32, each element of which sums 16 products.
+    #[test]
+    fn batches_of_products_are_broadcast() {
+        let class = Class::Product;
+        let flops = 3.0 * 4.0 * 8192.0;
+        let (own, bytes) = counted("aten::matmul", class, &[&[3, 1, 8, 16], &[4, 16, 32]], &[]);
+        assert_eq!((own, bytes), (flops, 4.0 * (3.0 * 128.0 + 4.0 * 512.0 + 12.0 * 256.0)));
+        assert_eq!(counted("aten::matmul", class, &[&[8, 16], &[3, 4, 16, 32]], &[]).0, flops);
+        assert_eq!(counted("BatchMatMulV2", class, &[&[1, 8, 16], &[12, 16, 32]], &[]).0, flops);
+        assert!(work("aten::matmul", class, &tensors(&[&[3, 8, 16], &[4, 16, 32]]), &[]).is_none());
+    }
+
+    /// Scales of rows and columns are no operands, and each row of a grouped product is multiplied by the matrix of its group alone.
+    #[test]
+    fn what_follows_the_operands_is_not_multiplied() {
+        let class = Class::Product;
+        let scaled = counted("aten::_scaled_mm", class, &[&[8, 16], &[16, 32], &[8, 1], &[1, 32]], &[]);
+        assert_eq!(scaled.0, 8192.0);
+        assert_eq!(counted("aten::_grouped_mm", class, &[&[8, 16], &[4, 16, 32], &[4]], &[]).0, 8192.0);
+        assert_eq!(counted("aten::_grouped_mm", class, &[&[4, 8, 16], &[4, 16, 32]], &[]).0, 4.0 * 8192.0);
     }
 
     /// The first convolution of ResNet-50: 2 x 7 x 7 x 3 x 64 x 112 x 112 an image, by both frameworks' filters.
