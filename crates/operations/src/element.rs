@@ -19,7 +19,7 @@ words! {
 }
 
 /// Other spellings: of PyTorch's profiler, of TensorFlow and NumPy.
-const SPELLINGS: [(&str, Element); 20] = [
+const SPELLINGS: [(&str, Element); 18] = [
     ("float", Element::Fp32),
     ("float32", Element::Fp32),
     ("double", Element::Fp64),
@@ -27,8 +27,6 @@ const SPELLINGS: [(&str, Element); 20] = [
     ("half", Element::Fp16),
     ("float16", Element::Fp16),
     ("bfloat16", Element::Bf16),
-    ("float8_e4m3fn", Element::Fp8),
-    ("float8_e5m2", Element::Fp8),
     ("long", Element::Int64),
     ("long int", Element::Int64),
     ("int", Element::Int32),
@@ -47,7 +45,9 @@ impl Element {
     pub fn spelled(name: &str) -> Option<Element> {
         let name = name.trim().trim_start_matches("c10::").trim_start_matches("torch.").to_ascii_lowercase();
         let own = Element::ALL.into_iter().find(|element| element.name() == name);
-        own.or_else(|| SPELLINGS.iter().find(|(spelling, _)| *spelling == name).map(|(_, element)| *element))
+        let spelled = || SPELLINGS.iter().find(|(spelling, _)| *spelling == name).map(|(_, element)| *element);
+        // Of eight bits there are several: float8_e4m3fn, float8_e5m2, each also as fnuz.
+        own.or_else(spelled).or_else(|| name.starts_with("float8_").then_some(Element::Fp8))
     }
 
     /// Bytes of an element.
@@ -74,6 +74,20 @@ impl Element {
         }
     }
 
+    /// Whether data sheets here hold the rate of its products: in eight bits, in double precision and of whole numbers it is another one.
+    pub(crate) fn has_rate(self) -> bool {
+        match self {
+            Element::Fp32 | Element::Fp16 | Element::Bf16 => true,
+            Element::Fp64
+            | Element::Fp8
+            | Element::Int64
+            | Element::Int32
+            | Element::Int16
+            | Element::Int8
+            | Element::Bool => false,
+        }
+    }
+
     /// Whether it is a floating-point number.
     pub fn is_float(self) -> bool {
         self.is_half() || matches!(self, Element::Fp64 | Element::Fp32)
@@ -92,9 +106,11 @@ mod tests {
             ("long int", Element::Int64),
             ("float16", Element::Fp16),
             ("bf16", Element::Bf16),
+            ("c10::Float8_e4m3fn", Element::Fp8),
+            ("c10::Float8_e5m2fnuz", Element::Fp8),
         ] {
             assert_eq!(Element::spelled(name), Some(element), "{name}");
         }
-        assert_eq!((Element::spelled("Scalar"), Element::spelled("")), (None, None));
+        assert_eq!(["Scalar", "", "c10::Float4_e2m1fn_x2"].map(Element::spelled), [None; 3]);
     }
 }

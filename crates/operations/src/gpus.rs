@@ -31,23 +31,51 @@ pub fn sheets() -> &'static [Sheet] {
     &SHEETS
 }
 
-/// The GPU that a name contains as a word, such as that of a folder or `NVIDIA H100 80GB HBM3`: `L40` is no L4, `GB200` no B200.
+/// Words behind the name of a GPU that make another one of it: `RTX 3090 Ti`, `RTX 4090 Laptop GPU`, `H200 NVL`.
+const OTHERS: [&str; 9] = ["ti", "super", "d", "laptop", "mobile", "max", "ada", "nvl", "cnx"];
+/// Words in names of parts of a GPU: slices (MIG), and virtual GPUs.
+const PARTS: [&str; 3] = ["mig", "grid", "vgpu"];
+
+/// Whether a name is that of a part of a GPU, as `A100-SXM4-40GB MIG 3g.20gb`, which has the rates of none.
+pub(crate) fn is_part(name: &str) -> bool {
+    let slice = |word: &str| matches!(word.as_bytes(), [b'1'..=b'7', b'g' | b'G']);
+    words(name).any(|word| slice(word) || PARTS.iter().any(|part| word.eq_ignore_ascii_case(part)))
+}
+
+/// Whether a word behind the name of a GPU makes another one of it, or a virtual one as in `A40-12Q`.
+fn is_other(word: &str) -> bool {
+    let profile = word.strip_suffix(['A', 'C', 'Q', 'a', 'c', 'q']);
+    let is_virtual = profile.is_some_and(|size| !size.is_empty() && size.bytes().all(|letter| letter.is_ascii_digit()));
+    is_virtual || OTHERS.iter().any(|other| word.eq_ignore_ascii_case(other))
+}
+
+/// Its runs of letters and digits.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// The GPU that a name contains as a word, such as that of a folder or `NVIDIA H100 80GB HBM3`: `L40` is no L4, `GB200` no B200, and a part of a GPU none.
 pub fn sheet(name: &str) -> Option<&'static Sheet> {
-    let is_part = |letter: char| letter.is_ascii_alphanumeric();
-    let words = name.char_indices().filter(|(place, letter)| is_part(*letter) && !name[..*place].ends_with(is_part));
-    let words: Vec<&str> = words.map(|(place, _)| &name[place..]).collect();
-    let is_named = |sheet: &&Sheet| words.iter().any(|word| sheet.names(word));
+    if is_part(name) {
+        return None;
+    }
+    let is_inner = |letter: char| letter.is_ascii_alphanumeric();
+    let begins = name.char_indices().filter(|(place, letter)| is_inner(*letter) && !name[..*place].ends_with(is_inner));
+    let begins: Vec<&str> = begins.map(|(place, _)| &name[place..]).collect();
+    let is_named = |sheet: &&Sheet| begins.iter().any(|text| sheet.names(text));
     SHEETS.iter().filter(is_named).max_by_key(|sheet| sheet.name.len())
 }
 
 impl Sheet {
-    /// Whether a text begins with the name, whatever is between its letters, and does not go on with others.
+    /// Whether a text begins with the name, whatever is between its letters, and does not go on with what makes another GPU of it.
     fn names(&self, text: &str) -> bool {
         let mut letters = text.chars();
         let mut next = || letters.find(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
         let begins = bare(&self.name).chars().all(|letter| next() == Some(letter));
-        let more = letters.as_str().split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
-        begins && (more.is_empty() || more.eq_ignore_ascii_case(&self.suffix))
+        let rest = letters.as_str();
+        let more = rest.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let is_whole = more.is_empty() || more.eq_ignore_ascii_case(&self.suffix);
+        begins && is_whole && !words(&rest[more.len()..]).next().is_some_and(is_other)
     }
 
     /// Whether it is another GPU than that of a data sheet, and no model of it: an `H100 PCIe` may be called `H100`.
@@ -100,8 +128,26 @@ mod tests {
             "NVIDIA GB200",
             "H100x",
             "A100X",
+            "NVIDIA H20",
+            "NVIDIA GeForce RTX 3090 Ti",
+            "NVIDIA GeForce RTX 4090 Laptop GPU",
+            "NVIDIA H200 NVL",
         ] {
             assert_eq!(sheet(other), None, "{other}");
         }
+    }
+
+    /// Names that the driver gives to slices and virtual GPUs (NVIDIA's user guides of MIG and vGPU).
+    #[test]
+    fn a_part_of_a_gpu_is_not_the_gpu() {
+        for part in [
+            "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
+            "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+            "GRID A100-10C",
+            "NVIDIA A40-12Q",
+        ] {
+            assert_eq!(sheet(part), None, "{part}");
+        }
+        assert!(sheet("a100_llama-7b").is_some() && sheet("A100-SXM4-40GB").is_some());
     }
 }

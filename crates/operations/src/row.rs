@@ -52,6 +52,14 @@ impl Row {
         }
     }
 
+    /// Whether what it computes with is of a type whose rate is known: what only moves data takes its bytes, of whatever type.
+    pub(crate) fn has_rate(&self) -> bool {
+        match self.class {
+            Class::Product | Class::Convolution | Class::Attention => self.element.has_rate(),
+            Class::Normalization | Class::Reduction | Class::Elementwise | Class::Movement => true,
+        }
+    }
+
     /// The sizes in its shapes.
     pub(crate) fn sizes(&self) -> Vec<f64> {
         self.shapes.split([';', 'x']).filter_map(|size| size.trim().parse().ok()).collect()

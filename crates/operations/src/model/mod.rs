@@ -7,10 +7,11 @@ mod scaling;
 
 pub use left_out::{Group, LeftOut, Predicted};
 pub use scaling::Scaling;
+pub(crate) use scaling::by_sheets;
 
 use crate::class::Class;
 use crate::element::Element;
-use crate::gpus::{bare, sheet, sheets};
+use crate::gpus::{bare, is_part, sheet, sheets};
 use crate::row::Row;
 use crate::work::Work;
 use perf4sight_base::error::{Error, Result};
@@ -153,11 +154,15 @@ impl OperationModel {
         known.map(|sheet| KnownGpu { name: sheet.name.clone(), measured: false }).ok_or_else(|| {
             let measured: Vec<&str> = self.gpus.iter().map(String::as_str).collect();
             let sheets: Vec<&str> = sheets().iter().map(|sheet| sheet.name.as_str()).collect();
-            Error::usage(format!("the GPU \"{name}\" is not known")).expected(format!(
+            let error = Error::usage(format!("the GPU \"{name}\" is not known")).expected(format!(
                 "one that the model was trained on ({}), or one with a known data sheet ({})",
                 measured.join(", "),
                 sheets.join(", ")
-            ))
+            ));
+            match is_part(name) {
+                true => error.help("a part of a GPU has the rates of none: train the model with a folder of this name"),
+                false => error,
+            }
         })
     }
 
@@ -180,7 +185,7 @@ impl OperationModel {
         let is_half = |element: Element| matches!(element, Element::Fp16 | Element::Bf16);
         let is_alike = |known: Element| known == row.element || is_half(known) && is_half(row.element);
         let mut known = self.elements.iter().filter_map(|name| Element::spelled(name));
-        match self.elements.is_empty() || known.any(is_alike) {
+        match row.has_rate() && (self.elements.is_empty() || known.any(is_alike)) {
             true => Ok(()),
             false => {
                 Err(Error::input(format!("no operation in {} was measured, as {} is", row.element, row.operation))

@@ -81,9 +81,9 @@ pub struct Scaling {
     pub sheets: [f64; 2],
 }
 
-/// Ratios of times between two GPUs by their data sheets alone.
-fn by_sheets(from: &KnownGpu, to: &KnownGpu) -> [f64; 2] {
-    let ratios = Peaks::named(&from.name).ratios(&Peaks::named(&to.name));
+/// The least and the greatest ratio of times between two GPUs by their data sheets alone.
+pub(crate) fn by_sheets(from: &str, to: &str) -> [f64; 2] {
+    let ratios = Peaks::named(from).ratios(&Peaks::named(to));
     ratios.into_iter().fold([1.0; 2], |[least, most], ratio| [f64::min(least, ratio), f64::max(most, ratio)])
 }
 
@@ -100,7 +100,7 @@ impl Scaling {
             let log = |device: &KnownGpu| launch(model, device, class, half);
             Some((class, half, log(from)?, log(to)? - log(from)?))
         });
-        Scaling { points: points.chain(launches).collect(), off, sheets: by_sheets(from, to) }
+        Scaling { points: points.chain(launches).collect(), off, sheets: by_sheets(&from.name, &to.name) }
     }
 
     /// Whether operations of a class, and of a precision where it is known, were measured.

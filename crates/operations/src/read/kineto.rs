@@ -72,7 +72,8 @@ struct Call<'t> {
     class: Class,
 }
 
-const NO_SHAPES: &str = "their shapes were not recorded (record_shapes=True, or an execution trace of the same run)";
+const NO_SHAPES: &str =
+    "their shapes and types were not recorded (record_shapes=True, or an execution trace of the same run)";
 const NO_WORK: &str = "their tensors do not say what they compute";
 const READ: &str = "read this trace";
 /// Files of JSON in the same folders that are no traces.
@@ -113,16 +114,16 @@ fn file(path: &Path) -> Result<File> {
         .map_err(|cause| Error::input(format!("is no whole trace of PyTorch: {cause}")).file(path))
 }
 
-/// Refuses a trace of another GPU than its folder says.
+/// Refuses a trace of another GPU than its folder says, or of one that no data sheet has in a folder of one that has.
 fn check_device(devices: &[Device], origin: &Origin, path: &Path) -> Result<()> {
-    let recorded = devices.first().and_then(|device| Some((sheet(&device.name)?, &device.name)));
-    match (recorded, sheet(&origin.gpu)) {
-        (Some((own, name)), Some(folder)) if own.contradicts(folder) => {
-            Err(Error::input(format!("was recorded on {name}, and is in a folder of {}", folder.name))
-                .file(path)
-                .expected("folders GPU/NETWORK/ with traces of that GPU"))
-        }
-        _ => Ok(()),
+    let (Some(Device { name }), Some(folder)) = (devices.first(), sheet(&origin.gpu)) else { return Ok(()) };
+    // A name without a number is no model's.
+    let is_model = || name.contains(|letter: char| letter.is_ascii_digit());
+    match sheet(name).map_or_else(is_model, |own| own.contradicts(folder)) {
+        false => Ok(()),
+        true => Err(Error::input(format!("was recorded on {name}, and is in a folder of {}", folder.name))
+            .file(path)
+            .expected("folders GPU/NETWORK/ with traces of that GPU")),
     }
 }
 
@@ -282,17 +283,18 @@ pub(super) fn tensors(dims: &Value, types: &Value) -> Vec<Tensor> {
     let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut found = Vec::new();
     for (place, item) in items.iter().enumerate() {
-        let spelled = types.get(place).and_then(Value::as_str).unwrap_or("float");
-        collect(item, spelled, &mut found);
+        collect(item, types.get(place).unwrap_or(&Value::Null), &mut found);
     }
     found
 }
 
-fn collect(item: &Value, spelled: &str, found: &mut Vec<Tensor>) {
+fn collect(item: &Value, types: &Value, found: &mut Vec<Tensor>) {
     let Some(items) = item.as_array().filter(|items| !items.is_empty()) else { return };
     if items.iter().any(Value::is_array) {
-        return items.iter().for_each(|inner| collect(inner, spelled, found));
+        let of = |(place, inner)| collect(inner, types.get(place).unwrap_or(types), found);
+        return items.iter().enumerate().for_each(of);
     }
+    let spelled = types.as_str().unwrap_or_default();
     // Lists of tensors have the type "TensorList"; those of PyTorch 2 spell out each element.
     let element = Element::spelled(spelled).or((spelled.contains("List")).then_some(Element::Fp32));
     let shape: Option<Vec<u64>> = items.iter().map(Value::as_u64).collect();
@@ -340,6 +342,13 @@ mod tests {
         let row = &found.rows[0];
         assert_eq!((row.time_us, row.count, row.shapes.as_str(), row.work.flops), (8.0, 2, "8x16;16x32", 8192.0));
         assert!(rows(&trace, "A100").unwrap_err().to_string().contains("recorded on NVIDIA H100 80GB HBM3"));
+        for other in ["NVIDIA A100-SXM4-40GB MIG 3g.20gb", "NVIDIA H20"] {
+            let trace = json!({"traceEvents": events, "deviceProperties": [{"name": other}]});
+            for folder in ["A100", "H200"] {
+                assert!(rows(&trace, folder).unwrap_err().to_string().contains(other), "{other} in {folder}");
+            }
+            assert!(rows(&trace, other).is_ok());
+        }
     }
 
     #[test]

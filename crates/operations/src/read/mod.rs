@@ -1,6 +1,7 @@
 //! Reads rows from folders `GPU/NETWORK/`: tables, traces of PyTorch's profiler, and what dPRO's scripts write. A new form is a
 //! file here and its line in [`network`].
 
+mod between_gpus;
 mod convolved;
 mod execution_trace;
 mod kineto;
@@ -36,6 +37,15 @@ impl MeasuredOperations {
         *self.left_out.entry(why.into()).or_default() += 1;
     }
 
+    /// Leaves out what computes with a type whose rate is on no data sheet here.
+    fn leave_out_unknown_rates(&mut self) {
+        let (kept, others): (Vec<Row>, Vec<Row>) = std::mem::take(&mut self.rows).into_iter().partition(Row::has_rate);
+        self.rows = kept;
+        others
+            .iter()
+            .for_each(|row| self.leave_out(format!("the rate of {} in {} is not known", row.class, row.element)));
+    }
+
     /// What was left out, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let sentence =
@@ -68,7 +78,12 @@ pub fn read_folder(path: &Path) -> Result<MeasuredOperations> {
             found.without_rows.push(folder);
         }
     }
-    found.doubts = units::check(&found.rows).map_err(|error| error.file(path))?;
+    found.leave_out_unknown_rates();
+    found.doubts = [units::check, between_gpus::check]
+        .map(|check| check(&found.rows).map_err(|error| error.file(path)))
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?
+        .concat();
     match found.rows.is_empty() {
         false => Ok(found),
         true => {
