@@ -9,7 +9,7 @@ use perf4sight_replay::graph::StepGraph;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::replayed::Request;
 use perf4sight_replay::simulate::{Schedule, simulate};
-use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict};
+use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict, variations};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -52,6 +52,16 @@ impl Change for Together {
     fn assumption(&self) -> Option<String> {
         let all: Vec<String> = self.0.iter().filter_map(|change| change.assumption()).collect();
         Some(all.join("; ")).filter(|all| !all.is_empty())
+    }
+
+    fn bounds(&self) -> Vec<Box<dyn Change>> {
+        let own: Vec<&dyn Change> = self.0.iter().map(Rc::as_ref).collect();
+        let together = |bounds: Vec<Option<Box<dyn Change>>>| {
+            let all =
+                bounds.into_iter().zip(&self.0).map(|(bound, change)| bound.map_or_else(|| change.clone(), Rc::from));
+            Box::new(Together(all.collect())) as Box<dyn Change>
+        };
+        variations(&own).into_iter().map(together).collect()
     }
 }
 
@@ -214,6 +224,7 @@ mod tests {
     use super::*;
     use perf4sight_replay::communication::Algorithm;
     use perf4sight_replay::ranks::Job;
+    use perf4sight_replay::what_if::parse;
     use std::path::Path;
 
     /// Of steps that differ none is typical: gains are of the mean of all, as the answer says.
@@ -235,5 +246,13 @@ mod tests {
             start.before = before(&start.recorded, &start.schedule);
             assert_eq!((start.predict(&nothing).unwrap().before, start.step()), (start.before, name));
         }
+    }
+
+    /// Each of two guesses at either bound alone, both at their least, both at their most.
+    #[test]
+    fn changes_together_keep_their_bounds() {
+        let guess: Rc<dyn Change> = Rc::from(parse("precision = bf16").unwrap());
+        let bounds = |changes: Vec<Rc<dyn Change>>| Together(changes).bounds().len();
+        assert_eq!([bounds(vec![guess.clone()]), bounds(vec![guess.clone(), guess])], [2, 6]);
     }
 }

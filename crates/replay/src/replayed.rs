@@ -201,7 +201,7 @@ fn subject(change: &str) -> (&str, bool) {
     (&change[..end], change[end..].trim_start().starts_with('='))
 }
 
-/// The changes of a scenario.
+/// The changes of a scenario, each with what is known after those before it.
 fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
     let subjects: Vec<(&str, bool)> = text.split(';').map(subject).collect();
     let is_set_besides = |(place, (own, is_set)): (usize, &(&str, bool))| {
@@ -211,7 +211,13 @@ fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
         return Err(Error::usage(format!("what-if \"{text}\" says twice what {twice} is"))
             .expected(format!("one \"{twice} = ...\", and nothing else of it")));
     }
-    text.split(';').map(|change| parse_with(change.trim(), known)).collect()
+    let mut known = known.clone();
+    let mut next = |text: &str| {
+        let change = parse_with(text.trim(), &known)?;
+        known = change.known_after(std::mem::take(&mut known));
+        Ok(change)
+    };
+    text.split(';').map(&mut next).collect()
 }
 
 impl Replayed {

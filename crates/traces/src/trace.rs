@@ -68,7 +68,9 @@ pub struct StreamWait {
 /// Calls of an operator by the type of their first floating-point input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Precision {
-    /// Of 16 bits or fewer.
+    /// Of 8 bits or fewer.
+    pub eight: u32,
+    /// Of 16 bits.
     pub half: u32,
     /// Of 32 bits.
     pub full: u32,

@@ -176,7 +176,8 @@ impl OperationModel {
             Error::input(format!("no {} was measured, of which {} is one", row.class.name(), row.operation))
                 .help("train the model with networks that contain some")
         })?;
-        let off = self.off(device, |left_out| left_out.row(row.class));
+        let device = scaling::measured_in(self, device, row.class, row.element.is_half());
+        let off = self.off(&device, |left_out| left_out.row(row.class));
         Ok(Estimate { time_us: log.exp(), interval_us: ((log - off).exp(), (log + off).exp()) })
     }
 

@@ -49,6 +49,12 @@ impl Peaks {
         [single, half, self.bytes / other.bytes]
     }
 
+    /// The least and the greatest ratio of times in half precision to those in single: of FLOPs, of bytes, of a launch, which stays.
+    pub fn to_half(&self) -> [f64; 2] {
+        let ratio = self.flops[0] / self.flops[1];
+        [ratio.min(0.5), ratio.max(1.0)]
+    }
+
     /// Of the GPU that a name contains; else medians of all data sheets, as a scale.
     pub fn named(gpu: &str) -> Self {
         let middle = |rate: fn(&Sheet) -> f64| median(&sheets().iter().map(rate).collect::<Vec<_>>());
@@ -125,6 +131,12 @@ impl Physical {
         // What was measured in the other precision says which share of a data sheet is reached.
         let kind = self.kinds.iter().filter(own).max_by_key(|kind| kind.half == half)?;
         Some(Parts::new(work, half, &Peaks::named(gpu), kind.logs(gpu)))
+    }
+
+    /// Whether operations of a class and precision were measured on a GPU.
+    pub fn is_measured(&self, gpu: &str, class: Class, half: bool) -> bool {
+        let own = self.kinds.iter().filter(|kind| kind.class == class.name() && kind.half == half);
+        own.flat_map(|kind| &kind.gpus).any(|(name, _)| name == gpu)
     }
 
     /// Classes, precisions, GPUs and their parameters: of how many rows, shares of FLOPs and bytes, launches in microseconds.

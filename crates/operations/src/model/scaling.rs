@@ -73,12 +73,24 @@ impl Sample {
 /// Ratios of times on two GPUs, or in two precisions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scaling {
-    /// Class and precision, logarithms of the time before and of the ratio.
-    points: Vec<(Class, bool, f64, f64)>,
-    /// The logarithm that sums of ratios are within, nine times of ten.
+    points: Vec<Point>,
+    /// The logarithm that sums of ratios are within, nine times of ten, of the class and precision that is off most.
     pub off: f64,
     /// The least and the greatest ratio by data sheets: of FLOPs a second, of bytes a second, of a launch, which stays.
-    pub sheets: [f64; 2],
+    sheets: [f64; 2],
+}
+
+/// An operation whose times before and after are predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Point {
+    class: Class,
+    half: bool,
+    /// The logarithm of the time before.
+    before: f64,
+    /// The logarithm of the ratio.
+    ratio: f64,
+    /// The logarithm that sums of such ratios are within.
+    off: f64,
 }
 
 /// The least and the greatest ratio of times between two GPUs by their data sheets alone.
@@ -89,58 +101,93 @@ pub(crate) fn by_sheets(from: &str, to: &str) -> [f64; 2] {
 
 impl Scaling {
     pub(super) fn new(model: &OperationModel, from: &KnownGpu, to: &KnownGpu) -> Self {
-        let off = |device| model.off(device, LeftOut::total);
-        let off = if from == to { 0.0 } else { off(from).hypot(off(to)) };
+        let point = |class, half, [before, after]: [f64; 2]| {
+            let off = |device| model.off(&measured_in(model, device, class, half), LeftOut::total);
+            let off = if from == to { 0.0 } else { off(from).hypot(off(to)) };
+            Point { class, half, before, ratio: after - before, off }
+        };
         let points = model.samples.iter().filter_map(|sample| {
             let row = sample.row(sample.half)?;
             let log = |device: &KnownGpu| model.fitted.log(&row, &device.name, model.share);
-            Some((row.class, sample.half, log(from)?, log(to)? - log(from)?))
+            Some(point(row.class, sample.half, [log(from)?, log(to)?]))
         });
         let launches = kinds(model).into_iter().filter_map(|(class, half)| {
             let log = |device: &KnownGpu| launch(model, device, class, half);
-            Some((class, half, log(from)?, log(to)? - log(from)?))
+            Some(point(class, half, [log(from)?, log(to)?]))
         });
-        Scaling { points: points.chain(launches).collect(), off, sheets: by_sheets(&from.name, &to.name) }
+        Scaling::of(points.chain(launches).collect(), by_sheets(&from.name, &to.name))
+    }
+
+    fn of(points: Vec<Point>, sheets: [f64; 2]) -> Self {
+        Scaling { off: points.iter().map(|point| point.off).fold(0.0, f64::max), points, sheets }
     }
 
     /// Whether operations of a class, and of a precision where it is known, were measured.
     pub fn knows(&self, class: Class, half: Option<bool>) -> bool {
-        self.points.iter().any(|(own, precision, ..)| *own == class && half.is_none_or(|half| half == *precision))
+        self.points.iter().any(|point| point.class == class && half.is_none_or(|half| half == point.half))
     }
 
+    /// From single to half precision, by classes that were measured in both.
     pub(super) fn to_half(model: &OperationModel, device: &KnownGpu) -> Self {
+        let kinds = kinds(model);
+        let is_known = |class: Class| [false, true].into_iter().all(|half| kinds.contains(&(class, half)));
+        let point = |class, [before, after]: [f64; 2]| {
+            let off = |half| model.off(&measured_in(model, device, class, half), LeftOut::total);
+            Point { class, half: false, before, ratio: after - before, off: off(false).hypot(off(true)) }
+        };
         let points = model.samples.iter().filter_map(|sample| {
-            let rows = [sample.row(false)?, sample.row(true)?];
-            let [single, half] = rows.map(|row| Some((row.class, model.fitted.log(&row, &device.name, model.share)?)));
-            let ((class, single), (_, half)) = (single?, half?);
-            Some((class, false, single, half - single))
+            let [single, half] = [sample.row(false)?, sample.row(true)?];
+            let log = |row: &Row| model.fitted.log(row, &device.name, model.share);
+            Some(point(single.class, [log(&single)?, log(&half)?]))
         });
-        let launches = kinds(model).into_iter().filter_map(|(class, _)| {
-            let [single, half] = [launch(model, device, class, false)?, launch(model, device, class, true)?];
-            Some((class, false, single, half - single))
+        let launches = kinds.iter().filter_map(|(class, _)| {
+            Some(point(*class, [launch(model, device, *class, false)?, launch(model, device, *class, true)?]))
         });
-        let points = points.chain(launches).collect();
-        Scaling { points, off: model.off(device, LeftOut::total) * f64::sqrt(2.0), sheets: [1.0; 2] }
+        let known = points.chain(launches).filter(|point| is_known(point.class));
+        Scaling::of(known.collect(), Peaks::named(&device.name).to_half())
     }
 
     /// The factor by which a kernel of this class, precision and length gets longer. Without a class, or one that was never
     /// measured, of all operations that take as long.
     pub fn ratio(&self, class: Option<Class>, half: Option<bool>, time_us: f64) -> f64 {
         let log = time_us.max(1e-3).ln();
-        let of = |is_own: &dyn Fn(Class, bool) -> bool| {
-            let own = self.points.iter().filter(|(class, half, ..)| is_own(*class, *half));
-            let weighted = own.map(|(_, _, before, ratio)| {
-                let weight = ((before - log).abs() + SCATTER).powi(-4);
-                [weight, weight * ratio]
+        let of = |is_own: &dyn Fn(&Point) -> bool| {
+            let weighted = self.points.iter().filter(|point| is_own(point)).map(|point| {
+                let weight = ((point.before - log).abs() + SCATTER).powi(-4);
+                [weight, weight * point.ratio]
             });
             let [weight, sum] = weighted.fold([0.0, 0.0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
             (weight > 0.0).then(|| (sum / weight).exp())
         };
-        of(&|other, precision| class == Some(other) && half.is_none_or(|half| half == precision))
-            .or_else(|| of(&|other, _| class == Some(other)))
-            .or_else(|| of(&|_, _| true))
+        of(&|point| class == Some(point.class) && half.is_none_or(|half| half == point.half))
+            .or_else(|| of(&|point| class == Some(point.class)))
+            .or_else(|| of(&|_| true))
             .unwrap_or(1.0)
     }
+
+    /// The same at a bound of its error (-1 or 1; 0 is none): what was measured is off as such operations are, all else between what the data sheets allow.
+    pub fn ratio_at(&self, bound: f64, class: Option<Class>, half: Option<bool>, time_us: f64) -> f64 {
+        let [least, most] = self.sheets;
+        let ratio = self.ratio(class, half, time_us);
+        match class.filter(|class| self.knows(*class, half)) {
+            Some(class) => ratio * (bound * self.off_of(class, half)).exp(),
+            None if bound == 0.0 => ratio.clamp(least, most),
+            None if bound < 0.0 => least,
+            None => most,
+        }
+    }
+
+    /// The logarithm that sums over operations of a class and precision are within.
+    fn off_of(&self, class: Class, half: Option<bool>) -> f64 {
+        let own = self.points.iter().filter(|point| point.class == class && half.is_none_or(|half| half == point.half));
+        own.map(|point| point.off).fold(0.0, f64::max)
+    }
+}
+
+/// A GPU as one that was measured only if operations of the class and precision were measured on it.
+pub(super) fn measured_in(model: &OperationModel, device: &KnownGpu, class: Class, half: bool) -> KnownGpu {
+    let measured = device.measured && model.fitted.physical.is_measured(&device.name, class, half);
+    KnownGpu { measured, ..device.clone() }
 }
 
 /// Classes and precisions of which operations are kept.

@@ -99,6 +99,31 @@ fn kernels_scale_by_what_bounds_them() {
     near(model.to_half(&from).unwrap().ratio(Some(Class::Product), None, 2e4), 15.7 / 125.0);
 }
 
+/// An H100 on which nothing was measured in half precision is known by its data sheet there, as a GPU on which nothing was; a class that was measured in
+/// single precision alone may gain 125 / 15.7 times on a V100, or nothing.
+#[test]
+fn what_was_not_measured_in_a_precision_is_less_certain_there() {
+    let half = |row: &Row| row.element.is_half();
+    let mut rows = all(&["V100", "A100", "H100"], 0.1);
+    rows.retain(|row| !half(row) || (row.gpu != "H100" && row.class == Class::Product));
+    let model = OperationModel::fit(rows).unwrap();
+    let [from, to] = ["V100", "H100"].map(|name| model.device(name).unwrap());
+    let scaling = model.scaling(&from, &to);
+    let off = |half| {
+        scaling.ratio_at(1.0, Some(Class::Product), Some(half), 1e3)
+            / scaling.ratio_at(0.0, Some(Class::Product), Some(half), 1e3)
+    };
+    assert!(
+        off(true) > off(false) && (scaling.off.exp() / off(true) - 1.0).abs() < 1e-9,
+        "{} {}",
+        off(true),
+        off(false)
+    );
+    let to_half = model.to_half(&from).unwrap();
+    let bounds = [-1.0, 1.0].map(|bound| to_half.ratio_at(bound, Some(Class::Elementwise), None, 1e3));
+    assert!((bounds[0] / (15.7 / 125.0) - 1.0).abs() < 1e-9 && bounds[1] == 1.0, "{bounds:?}");
+}
+
 #[test]
 fn gpus_and_classes_that_nobody_measured_are_refused_by_name() {
     let model = OperationModel::fit(all(&["V100"], 0.1)).unwrap();

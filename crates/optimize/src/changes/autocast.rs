@@ -3,17 +3,10 @@
 use crate::search::{Class, operation};
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::stats::median;
-use perf4sight_base::units::Percent;
-use perf4sight_operations::Scaling;
 use perf4sight_replay::graph::{CallId, Graph, Kind, NodeId, ResourceId};
-use perf4sight_replay::what_if::{ALL_IN_HALF, Change, InHalf, Scenario, class_of_kernel};
-use std::cmp::Ordering;
+use perf4sight_replay::what_if::{ALL_IN_HALF, Change, HalfRates, InHalf, Scenario};
 use std::collections::BTreeMap;
 
-/// How much of its time a product takes in half precision, where no model predicts it (as published), and the least and the most that it may: an A100's
-/// tensor cores do 16 times the FLOP/s of its other ones, and a product that waits for memory or its launch gains nothing.
-const HALF: f64 = 0.5;
-const LEAST_AND_MOST: [f64; 2] = [1.0 / 16.0, 1.0];
 /// A cast reads four bytes and writes two, or the other way round; an operation of one input reads and writes eight.
 const CAST: f64 = 6.0 / 8.0;
 
@@ -33,10 +26,8 @@ pub struct Autocast {
 pub struct HalfPrecision {
     /// Which operations it runs in half precision.
     pub lists: Autocast,
-    /// How much of their time they take then, where a model of operations says it.
-    pub scaling: Option<Scaling>,
-    /// By which power of its error that model is off: 0, or a bound; also of what is guessed without one.
-    pub off: f64,
+    /// How much of their time they take then.
+    pub rates: HalfRates,
     /// What computes in half precision already, and stays as it is.
     pub in_half: InHalf,
 }
@@ -119,21 +110,6 @@ impl HalfPrecision {
             false => Ok(()),
         }
     }
-
-    /// How much of its time a kernel takes.
-    fn share(&self, graph: &Graph, id: NodeId) -> f64 {
-        let [least, most] = LEAST_AND_MOST;
-        let guessed = match self.off.total_cmp(&0.0) {
-            Ordering::Less => least,
-            Ordering::Equal => HALF,
-            Ordering::Greater => most,
-        };
-        self.scaling.as_ref().map_or(guessed, |scaling| {
-            let (class, _) = class_of_kernel(graph, id);
-            let ratio = scaling.ratio(class, None, graph.node(id).duration as f64 / 1e3);
-            ratio * (self.off * scaling.off).exp()
-        })
-    }
 }
 
 impl Change for HalfPrecision {
@@ -149,25 +125,13 @@ impl Change for HalfPrecision {
                 before.insert(graph.node(id).resource, own).map_or((false, 0.0), |last| (last.lower, last.changes));
             // Casts between what is in half precision already and others were recorded.
             let casts = if last.0 == own.lower { 0.0 } else { cast * last.1.max(own.changes) };
-            let faster = time * (1.0 - own.changes * (1.0 - self.share(graph, id)));
+            let faster = time * (1.0 - own.changes * (1.0 - self.rates.ratio(graph, id)));
             graph.set_duration(id, (faster + casts).round() as u64);
         }
         Ok(())
     }
 
     fn assumption(&self) -> Option<String> {
-        let products = match &self.scaling {
-            Some(scaling) => format!(
-                "operations in half precision take what the model of operations says, off by up to {} in all",
-                Percent(100.0 * scaling.off.exp_m1())
-            ),
-            None => {
-                let [least, most] = LEAST_AND_MOST.map(|share| Percent(100.0 * share));
-                format!(
-                    "products are guessed to take half of their time in half precision ({least} to {most}); cost-model train fits a model that says it"
-                )
-            }
-        };
         let types = match self.in_half.is_recorded() {
             true => "",
             false => {
@@ -175,13 +139,14 @@ impl Change for HalfPrecision {
             }
         };
         Some(format!(
-            "{products}{types}; a cast between them and others takes three quarters of the median element-wise kernel"
+            "{}{types}; a cast between them and others takes three quarters of the median element-wise kernel",
+            self.rates.assumption()
         ))
     }
 
     fn bounds(&self) -> Vec<Box<dyn Change>> {
-        let bound = |off| Box::new(HalfPrecision { off, ..self.clone() }) as Box<dyn Change>;
-        vec![bound(-1.0), bound(1.0)]
+        let bound = |rates| Box::new(HalfPrecision { rates, ..self.clone() }) as Box<dyn Change>;
+        self.rates.at_bounds().into_iter().map(bound).collect()
     }
 }
 
@@ -197,6 +162,7 @@ mod tests {
     use super::*;
     use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
     use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+    use perf4sight_replay::what_if::Known;
 
     /// A stream with two kernels of products; the first operator was called in half precision.
     fn scenario() -> Scenario {
@@ -219,7 +185,8 @@ mod tests {
     fn products_that_are_in_half_precision_already_stay() {
         let times = |shares: &[(&str, f64)]| {
             let in_half = InHalf::new(shares.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect());
-            let change = HalfPrecision { lists: Autocast::default(), scaling: None, off: 0.0, in_half };
+            let rates = HalfRates::of(&Known::default());
+            let change = HalfPrecision { lists: Autocast::default(), rates, in_half };
             let mut scenario = scenario();
             change.apply(&mut scenario)?;
             Ok(scenario.step.graph.nodes().iter().map(|node| node.duration).collect::<Vec<u64>>())

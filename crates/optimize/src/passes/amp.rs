@@ -5,7 +5,7 @@ use crate::changes::{HalfGradients, HalfPrecision, gathers};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
-use perf4sight_replay::what_if::Change;
+use perf4sight_replay::what_if::{Change, HalfRates};
 use std::rc::Rc;
 
 /// The pass.
@@ -29,12 +29,14 @@ impl Pass for Amp {
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let hook = if gathers(&start.recorded.typical).is_ok() { SHARDED } else { HOOK };
         let mut found = Found::default();
-        let scaling = start.known.to_half().unwrap_or_else(|why| {
-            found.nothing.push(format!("the model of operations does not say what half precision brings: {why}"));
-            None
-        });
+        let rates = HalfRates::of(&start.known);
+        found.nothing.extend(
+            rates
+                .unknown()
+                .map(|why| format!("the model of operations does not say what half precision brings: {why}")),
+        );
         let in_half = start.known.in_half.clone();
-        let autocast = HalfPrecision { lists: wanted.autocast.clone(), scaling, off: 0.0, in_half: in_half.clone() };
+        let autocast = HalfPrecision { lists: wanted.autocast.clone(), rates, in_half: in_half.clone() };
         let edits: [(&str, Rc<dyn Change>); 2] =
             [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients { in_half }))];
         edits

@@ -2,11 +2,12 @@
 //! operations.
 
 use super::clause::Clause;
+use super::kernel::{Bits, class_of_kernel};
 use super::{Change, InHalf, Known, Scenario};
 use crate::graph::{Graph, Kind, NodeId};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
-use perf4sight_operations::{Class, KnownGpu, OperationModel, Scaling, class_of};
+use perf4sight_operations::{Class, KnownGpu, OperationModel, Scaling};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -62,6 +63,16 @@ struct OtherGpu {
     in_half: InHalf,
 }
 
+/// A kernel, as a model of operations knows it.
+struct KernelOfModel {
+    class: Option<Class>,
+    bits: Option<Bits>,
+    /// Whether it computes in half precision or in single; none where neither is known.
+    half: Option<bool>,
+    /// Its class, if such operations were measured; in eight bits and in double precision none were.
+    measured: Option<Class>,
+}
+
 /// From this share of the kernels' time on, operations that were never measured are too much.
 const UNMEASURED: f64 = 0.5;
 
@@ -88,9 +99,11 @@ fn other_gpu(value: &str, known: &Known) -> Result<OtherGpu> {
     Ok(OtherGpu { from, to: model.device(to)?, model, off: 0.0, in_half: known.in_half.clone() })
 }
 
-/// Refuses a GPU that some ranks were not recorded on; names that no data sheet has may be any.
+/// Refuses a GPU that some ranks were not recorded on. A name without a number is no model's, and may be of any.
 fn check_recorded(from: &KnownGpu, model: &OperationModel, known: &Known) -> Result<()> {
-    let is_other = |names: &&Vec<String>| names.iter().all(|name| model.device(name).is_ok_and(|own| own != *from));
+    let has_number = |name: &str| name.contains(|letter: char| letter.is_ascii_digit());
+    let differs = |name: &String| model.device(name).map_or_else(|_| has_number(name), |own| own != *from);
+    let is_other = |names: &&Vec<String>| names.iter().all(differs);
     match known.gpus.iter().find(is_other) {
         None => Ok(()),
         Some(names) => {
@@ -109,10 +122,16 @@ impl OtherGpu {
         Ok(self.model.scaling(from, &self.to))
     }
 
-    /// The class and the precision of a kernel, and whether the model measured such operations; those of no known class it did not.
-    fn kind(&self, scaling: &Scaling, graph: &Graph, id: NodeId) -> (Option<Class>, Option<bool>, bool) {
-        let (class, half) = (class_of_kernel(graph, id).0, self.in_half.of_kernel(graph, id));
-        (class, half, class.is_some_and(|class| scaling.knows(class, half)))
+    fn kernel(&self, scaling: &Scaling, graph: &Graph, id: NodeId) -> KernelOfModel {
+        let (class, bits) = (class_of_kernel(graph, id), self.in_half.of_kernel(graph, id));
+        let half = match bits {
+            Some(Bits::Half) => Some(true),
+            Some(Bits::Single) => Some(false),
+            Some(Bits::Eight | Bits::Double) | None => None,
+        };
+        let has_rate = half.is_some() || bits.is_none();
+        let measured = class.filter(|class| has_rate && scaling.knows(*class, half));
+        KernelOfModel { class, bits, half, measured }
     }
 
     /// Refuses kernels that are mostly of classes or precisions that were never measured.
@@ -120,9 +139,8 @@ impl OtherGpu {
         let time = |id: &NodeId| graph.node(*id).duration as f64;
         let mut unknown: BTreeMap<String, f64> = BTreeMap::new();
         for id in kernels {
-            if let (Some(class), half, false) = self.kind(scaling, graph, *id) {
-                let precision =
-                    half.map_or("", |half| if half { " in half precision" } else { " in single precision" });
+            if let KernelOfModel { class: Some(class), bits, measured: None, .. } = self.kernel(scaling, graph, *id) {
+                let precision = bits.map_or("", Bits::words);
                 *unknown.entry(format!("{}{precision}", class.name())).or_default() += time(id);
             }
         }
@@ -152,20 +170,8 @@ impl Change for OtherGpu {
         self.check(&scaling, graph, &kernels)?;
         for id in kernels {
             let time = graph.node(id).duration as f64;
-            let [least, most] = scaling.sheets;
-            let ratio = match self.kind(&scaling, graph, id) {
-                (_, _, false) if self.off != 0.0 => {
-                    if self.off < 0.0 {
-                        least
-                    } else {
-                        most
-                    }
-                }
-                (class, half, is_measured) => {
-                    let ratio = scaling.ratio(class, half, time / 1e3) * (self.off * scaling.off).exp();
-                    if is_measured { ratio } else { ratio.clamp(least, most) }
-                }
-            };
+            let kernel = self.kernel(&scaling, graph, id);
+            let ratio = scaling.ratio_at(self.off, kernel.measured, kernel.half, time / 1e3);
             graph.set_duration(id, (time * ratio).round() as u64);
         }
         Ok(())
@@ -179,6 +185,11 @@ impl Change for OtherGpu {
             self.to.name,
             Percent(100.0 * scaling.off.exp_m1())
         ))
+    }
+
+    fn known_after(&self, mut known: Known) -> Known {
+        known.gpus = vec![vec![self.to.name.clone()]];
+        known
     }
 
     fn bounds(&self) -> Vec<Box<dyn Change>> {
@@ -196,52 +207,31 @@ fn is_scaled(graph: &Graph, id: NodeId) -> bool {
     graph.node(id).kind == Kind::Kernel && !name.contains("HtoD") && !name.contains("DtoH")
 }
 
-/// Letters in names of kernels that compute in half precision, and in single.
-const HALF: [&str; 12] = [
-    "bf16",
-    "f16",
-    "fp16",
-    "half",
-    "BFloat16",
-    "nvjet_h",
-    "nvjet_t",
-    "_h884gemm",
-    "_h1688gemm",
-    "_h16816gemm",
-    "_BBS_",
-    "_HHS_",
-];
-const SINGLE: [&str; 4] = ["f32f32", "sgemm", "tf32", "float"];
-
-/// The class of the innermost operation of a known one that a kernel runs for, and whether it computes in half precision, if its name
-/// says it.
-pub fn class_of_kernel(graph: &Graph, id: NodeId) -> (Option<Class>, Option<bool>) {
-    let name = graph.name(id);
-    let contains = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    let half = match (contains(&HALF), contains(&SINGLE)) {
-        (true, _) => Some(true),
-        (false, true) => Some(false),
-        (false, false) => None,
-    };
-    (graph.calls().path(graph.node(id).call).find_map(class_of), half)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::communication::{Algorithm, Communication, SlowDown};
     use crate::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+    use crate::what_if::parse_with;
     use perf4sight_operations::{Element, Row, Tensor, sheet, work};
 
-    /// Products whose times are a launch of 4 us and all FLOP/s of the data sheet.
     fn model() -> Rc<OperationModel> {
+        model_of(&[Element::Fp32])
+    }
+
+    /// Products whose times are a launch of 4 us and all FLOP/s of the data sheet.
+    fn model_of(elements: &[Element]) -> Rc<OperationModel> {
         let mut rows = Vec::new();
-        for (gpu, network) in [("V100", "one"), ("V100", "two"), ("H100", "one"), ("H100", "two")] {
+        let networks = [("V100", "one"), ("V100", "two"), ("H100", "one"), ("H100", "two")];
+        for ((gpu, network), element) in
+            networks.into_iter().flat_map(|own| elements.iter().map(move |one| (own, *one)))
+        {
             for tokens in [16u64, 64, 256, 1024, 4096, 16384] {
-                let tensors = [[tokens, 1024], [1024, 4096]]
-                    .map(|shape| Tensor { shape: shape.to_vec(), element: Element::Fp32 });
+                let tensors = [[tokens, 1024], [1024, 4096]].map(|shape| Tensor { shape: shape.to_vec(), element });
                 let work = work("aten::mm", Class::Product, &tensors, &[]).unwrap();
-                let time_us = 4.0 + work.flops / (1e6 * sheet(gpu).unwrap().single_tflops);
+                let sheet = sheet(gpu).unwrap();
+                let tflops = if element.is_half() { sheet.half_tflops } else { sheet.single_tflops };
+                let time_us = 4.0 + work.flops / (1e6 * tflops);
                 let [gpu, network] = [gpu, network].map(str::to_owned);
                 let shapes = format!("{tokens}x1024;1024x4096");
                 rows.push(Row {
@@ -250,7 +240,7 @@ mod tests {
                     operation: "aten::mm".to_owned(),
                     class: Class::Product,
                     shapes,
-                    element: Element::Fp32,
+                    element,
                     work,
                     time_us,
                     count: 1,
@@ -305,6 +295,42 @@ mod tests {
         assert!(bounds[0] <= times[0] && times[0] <= bounds[1], "{bounds:?} {times:?}");
     }
 
+    /// From 15.7 TFLOP/s of a V100 in single precision to 989 of an H100 in half, in either order; with a model of single precision alone, or none, half of
+    /// the time is a guess, as the answer says, and may be a sixteenth.
+    #[test]
+    fn a_change_rests_on_those_before_it() {
+        let long = |texts: [&str; 2], mut known: Known| {
+            let mut scenario = scenario();
+            let mut assumed = String::new();
+            let mut bounds = [0.0; 2];
+            for text in texts {
+                let change = parse_with(text, &known).unwrap();
+                let with = |change: &dyn Change| {
+                    let mut other = scenario.clone();
+                    change.apply(&mut other).unwrap();
+                    other.step.graph.nodes()[0].duration as f64 / 8e6
+                };
+                bounds = [0, 1].map(|place| with(change.bounds()[place].as_ref()));
+                change.apply(&mut scenario).unwrap();
+                assumed += &change.assumption().unwrap();
+                known = change.known_after(known);
+            }
+            (scenario.step.graph.nodes()[0].duration as f64 / 8e6, bounds, assumed)
+        };
+        let both = Known { operations: Some(model_of(&[Element::Fp32, Element::Bf16])), ..known(Some("V100")) };
+        for texts in [["gpu = H100", "precision = bf16"], ["precision = bf16", "gpu = H100"]] {
+            let (share, _, assumed) = long(texts, both.clone());
+            assert!((share / (15.7 / 989.0) - 1.0).abs() < 0.3, "{texts:?}: {share}");
+            assert!(assumed.contains("model of operations says of"), "{assumed}");
+        }
+        let (share, [least, most], assumed) = long(["gpu = H100", "precision = bf16"], known(Some("V100")));
+        assert!(
+            (share / (15.7 / 67.0 / 2.0) - 1.0).abs() < 0.2 && assumed.contains("not trained on products in both"),
+            "{assumed}"
+        );
+        assert!((least / share - 0.125).abs() < 0.01 && (most / share - 2.0).abs() < 0.01, "{least} {share} {most}");
+    }
+
     #[test]
     fn what_is_not_known_is_asked_for() {
         let message = |value: &str, known: &Known| match other_gpu(value, known) {
@@ -326,5 +352,18 @@ mod tests {
             assert!(message(value, &two).contains("say several GPUs: V100, H100"));
         }
         assert!(message("V100 -> H100", &two).contains("recorded on H100, not on V100"));
+        // A slice, and a GPU whose name is the beginning of that of another one.
+        for own in ["Tesla V100 MIG 3g.20gb", "NVIDIA H20"] {
+            assert!(message("V100 -> H100", &known(Some(own))).contains(&format!("recorded on {own}")), "{own}");
+        }
+    }
+
+    /// Nobody measured products in fp8, which are refused, not taken for those in half or single precision.
+    #[test]
+    fn products_in_eight_bits_are_not_those_in_half_precision() {
+        let eight = InHalf::of_calls([("aten::mm".to_owned(), [3, 0, 0, 0])].into());
+        let change = other_gpu("H100", &Known { in_half: eight, ..known(Some("V100")) }).unwrap();
+        let refused = change.apply(&mut scenario()).unwrap_err().to_string();
+        assert!(refused.contains("never measured: product in 8 bits"), "{refused}");
     }
 }

@@ -1,72 +1,120 @@
 //! What of a job computes in half precision already, which half precision does not make faster.
 
-use super::class_of_kernel;
+use super::kernel::{Bits, bits_in_name};
 use crate::graph::{Graph, NodeId};
 use crate::ranks::Job;
 use std::collections::BTreeMap;
 
-/// Shares of the calls of operators, by their names.
+/// The types that calls of operators compute with, by the names of these.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InHalf {
-    /// Of those with inputs of 16 bits or fewer.
-    half: BTreeMap<String, f64>,
-    /// Of those with inputs of 64 bits, which autocast leaves as they are (`cached_cast` in aten/src/ATen/autocast_mode.cpp).
-    double: BTreeMap<String, f64>,
+    shares: BTreeMap<String, Shares>,
+    /// Whether a change before lowered all that was in single precision.
+    is_lowered: bool,
 }
+
+/// The kinds of [`Shares`], in their order.
+const BITS: [Bits; 4] = [Bits::Eight, Bits::Half, Bits::Single, Bits::Double];
+
+/// Shares of the calls of an operator by the type of their inputs, as [`BITS`] has them. Those of 64 bits autocast leaves as they are (`cached_cast` in
+/// aten/src/ATen/autocast_mode.cpp).
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Shares([f64; 4]);
 
 /// From this share on, all counts as in half precision already.
 pub const ALL: f64 = 0.99;
 
+impl Shares {
+    /// What all calls compute with; none where they differ.
+    fn all(self) -> Option<Bits> {
+        self.most().filter(|(_, share)| *share >= ALL).map(|(bits, _)| bits)
+    }
+
+    fn most(self) -> Option<(Bits, f64)> {
+        BITS.into_iter().zip(self.0).max_by(|one, other| one.1.total_cmp(&other.1))
+    }
+
+    /// The share that half precision makes faster.
+    fn single(self) -> f64 {
+        let [_, _, single, _] = self.0;
+        single
+    }
+}
+
 impl InHalf {
-    /// Of the shares of operators by their names, where nothing has 64 bits.
+    /// Of the shares of operators in half precision by their names, where all others are in single.
     pub fn new(half: BTreeMap<String, f64>) -> Self {
-        InHalf { half, double: BTreeMap::new() }
+        let shares = half.into_iter().map(|(name, half)| (name, Shares([0.0, half, 1.0 - half, 0.0])));
+        InHalf { shares: shares.collect(), is_lowered: false }
     }
 
     /// Of a job's traces.
     pub fn of(job: &Job) -> Self {
-        let mut calls: BTreeMap<String, [f64; 3]> = BTreeMap::new();
+        let mut calls: BTreeMap<String, [u64; 4]> = BTreeMap::new();
         for trace in job.ranks.iter().map(|rank| &rank.trace) {
             for (name, precision) in &trace.precisions {
                 let counts = calls.entry(trace.names.get(*name).to_owned()).or_default();
-                let own = [precision.half, precision.full, precision.double];
-                counts.iter_mut().zip(own).for_each(|(count, own)| *count += f64::from(own));
+                let own = [precision.eight, precision.half, precision.full, precision.double];
+                counts.iter_mut().zip(own).for_each(|(count, own)| *count += u64::from(own));
             }
         }
-        let share = |place: usize| {
-            let share = |counts: &[f64; 3]| counts[place] / counts.iter().sum::<f64>();
-            calls.iter().map(|(name, counts)| (name.clone(), share(counts))).collect()
+        InHalf::of_calls(calls)
+    }
+
+    /// Of how many calls operators have in 8, 16, 32 and 64 bits.
+    pub(super) fn of_calls(calls: BTreeMap<String, [u64; 4]>) -> Self {
+        let shares = |counts: [u64; 4]| {
+            let all = counts.iter().sum::<u64>().max(1) as f64;
+            Shares(counts.map(|count| count as f64 / all))
         };
-        InHalf { half: share(0), double: share(2) }
+        InHalf { shares: calls.into_iter().map(|(name, counts)| (name, shares(counts))).collect(), is_lowered: false }
+    }
+
+    /// The same after a change that lowers what is in single precision.
+    pub(super) fn lowered(&self) -> Self {
+        InHalf { is_lowered: true, ..self.clone() }
     }
 
     /// Whether the traces contain types of inputs.
     pub fn is_recorded(&self) -> bool {
-        !self.half.is_empty()
+        !self.shares.is_empty()
     }
 
     /// Whether gradients are, or, where these are not recorded, what ranks exchange.
     pub fn gradients(&self) -> bool {
         let exchanged = ["torch::autograd::AccumulateGrad", "record_param_comms", "c10d::allreduce_"];
-        exchanged.iter().find_map(|name| self.half.get(*name)).is_some_and(|share| *share > 0.5)
+        let shares = exchanged.iter().find_map(|name| self.shares.get(*name));
+        self.is_lowered || shares.is_some_and(|Shares([eight, half, ..])| eight + half > 0.5)
     }
 
-    /// The shares of the calls in half and in double precision of the innermost operator with known types that a node belongs to.
-    fn recorded(&self, graph: &Graph, id: NodeId) -> Option<[f64; 2]> {
-        let shares = |name: &str| Some([*self.half.get(name)?, self.double.get(name).copied().unwrap_or(0.0)]);
-        graph.calls().path(graph.node(id).call).find_map(shares)
+    /// The shares of the calls of the innermost operator with known types that a node belongs to.
+    fn recorded(&self, graph: &Graph, id: NodeId) -> Option<Shares> {
+        graph.calls().path(graph.node(id).call).find_map(|name| self.shares.get(name).copied())
     }
 
-    /// Whether a kernel computes in half precision, by its operator, else by its name; none where neither says it.
-    pub fn of_kernel(&self, graph: &Graph, id: NodeId) -> Option<bool> {
-        self.recorded(graph, id).map(|[half, _]| half > 0.5).or_else(|| class_of_kernel(graph, id).1)
+    /// What a kernel computes with: by its operator, where all its calls are alike, else by its own name; none where neither says it.
+    fn certain(&self, graph: &Graph, id: NodeId) -> Option<Bits> {
+        let recorded = self.recorded(graph, id).and_then(Shares::all);
+        recorded.or_else(|| bits_in_name(graph.name(id)))
     }
 
-    /// The share of a kernel that half precision does not make faster: what computes in it already, by its operator, else by its name, none of it where
-    /// neither says it; and what computes in double precision.
+    /// What a kernel computes with: as [`InHalf::certain`] says, else as most calls of its operator; none where nothing says it.
+    pub fn of_kernel(&self, graph: &Graph, id: NodeId) -> Option<Bits> {
+        let most = || self.recorded(graph, id).and_then(Shares::most).map(|(bits, _)| bits);
+        match self.certain(graph, id).or_else(most) {
+            Some(Bits::Single) | None if self.is_lowered => Some(Bits::Half),
+            bits => bits,
+        }
+    }
+
+    /// The share of a kernel that half precision does not make faster: what computes in it already, or in eight bits, and what computes in double
+    /// precision. None of it where nothing says it.
     pub fn share(&self, graph: &Graph, id: NodeId) -> f64 {
-        let by_name = || f64::from(u8::from(class_of_kernel(graph, id).1 == Some(true)));
-        self.recorded(graph, id).map_or_else(by_name, |[half, double]| half + double)
+        match (self.is_lowered, self.certain(graph, id)) {
+            (true, _) | (false, Some(Bits::Eight | Bits::Half | Bits::Double)) => 1.0,
+            (false, Some(Bits::Single)) => 0.0,
+            (false, None) => self.recorded(graph, id).map_or(0.0, |shares| 1.0 - shares.single()),
+        }
     }
 
     /// The share of the time of some nodes.
@@ -84,16 +132,38 @@ mod tests {
     use super::*;
     use crate::graph::{Builder, Kind, Node, Resource, ResourceKind};
 
+    /// A stream with kernels of these names, all of the same operator.
+    fn graph(kernels: &[&str]) -> Graph {
+        let mut builder = Builder::default();
+        let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Stream, name: "7".to_owned() });
+        let operator = builder.call("aten::mm", None);
+        for name in kernels {
+            let call = builder.call(name, Some(operator));
+            builder.node(Node { duration: 8, call, resource, kind: Kind::Kernel, priority: 0 });
+        }
+        builder.finish().unwrap()
+    }
+
+    fn counted(calls: [u64; 4]) -> InHalf {
+        InHalf::of_calls(BTreeMap::from([("aten::mm".to_owned(), calls)]))
+    }
+
     /// Autocast leaves double precision as it is, and a product of which a quarter each is in half and in double gets faster by half.
     #[test]
     fn double_precision_stays_as_half_does() {
-        let mut builder = Builder::default();
-        let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Stream, name: "7".to_owned() });
-        let call = builder.call("aten::mm", None);
-        let node = builder.node(Node { duration: 8, call, resource, kind: Kind::Kernel, priority: 0 });
-        let graph = builder.finish().unwrap();
-        let shares = |share| BTreeMap::from([("aten::mm".to_owned(), share)]);
-        let mixed = InHalf { half: shares(0.25), double: shares(0.25) };
-        assert!((mixed.share(&graph, node) - 0.5).abs() < 1e-12 && mixed.of_kernel(&graph, node) == Some(false));
+        let (graph, mixed) = (graph(&["kernel"]), counted([0, 1, 2, 1]));
+        let node = graph.ids().next().unwrap();
+        assert!((mixed.share(&graph, node) - 0.5).abs() < 1e-12);
+        assert_eq!(mixed.of_kernel(&graph, node), Some(Bits::Single));
+    }
+
+    /// Of an operator that is called in several types, each kernel says its own.
+    #[test]
+    fn kernels_of_one_operator_differ_in_precision() {
+        let graph = graph(&["ampere_sgemm_128x64_nn", "ampere_bf16_s16816gemm_bf16_128x64", "nvjet_qqtst_128x256"]);
+        let mixed = counted([1, 1, 1, 0]);
+        let all: Vec<(Option<Bits>, f64)> =
+            graph.ids().map(|id| (mixed.of_kernel(&graph, id), mixed.share(&graph, id))).collect();
+        assert_eq!(all, [(Some(Bits::Single), 0.0), (Some(Bits::Half), 1.0), (Some(Bits::Eight), 1.0)]);
     }
 }

@@ -6,7 +6,9 @@ mod bandwidth;
 mod bucket_cap;
 mod clause;
 mod devices;
+mod half_rates;
 mod in_half;
+mod kernel;
 mod latency;
 mod one_rank;
 mod operations;
@@ -14,12 +16,15 @@ mod outcome;
 mod precision;
 mod rank;
 mod ranks;
+mod variations;
 
-pub use devices::class_of_kernel;
+pub use half_rates::HalfRates;
 pub use in_half::{ALL as ALL_IN_HALF, InHalf};
+pub use kernel::{Bits, class_of_kernel};
 pub use one_rank::one_rank;
 pub(crate) use outcome::depends_on_step;
 pub use outcome::{Outcome, Prediction, changed_step, predict};
+pub use variations::variations;
 
 use crate::communication::Communication;
 use crate::graph::StepGraph;
@@ -51,7 +56,12 @@ pub trait Change: Debug {
         None
     }
 
-    /// The same change at the bounds of what it rests on, for the interval.
+    /// What is known of the step after it, for changes that follow.
+    fn known_after(&self, known: Known) -> Known {
+        known
+    }
+
+    /// The same change at the bounds of what it rests on, for the interval: the one that makes a step shortest first.
     fn bounds(&self) -> Vec<Box<dyn Change>> {
         Vec::new()
     }

@@ -1,6 +1,6 @@
 //! The time of a step with changes, compared with the step as it is.
 
-use super::{Change, Scenario, one_rank};
+use super::{Change, Scenario, one_rank, variations};
 use crate::communication::{Communication, Cost, overlap};
 use crate::graph::StepGraph;
 use crate::graph::recorded::Recorded;
@@ -170,15 +170,12 @@ fn of_mean(of_steps: &[[f64; 2]]) -> [f64; 2] {
 
 /// The relative times of a step with changes at the bounds of what they rest on.
 fn at_bounds(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<f64>> {
-    let mut ratios = Vec::new();
-    for (place, change) in changes.iter().enumerate() {
-        for bound in change.bounds() {
-            let mut others = changes.to_vec();
-            others[place] = bound.as_ref();
-            ratios.push(ratio(recorded.typical.clone(), communication.clone(), &others)?);
-        }
-    }
-    Ok(ratios)
+    let varied = variations(changes);
+    let ratio = |own: &Vec<Option<Box<dyn Change>>>| {
+        let all = changes.iter().zip(own).map(|(change, bound)| bound.as_deref().unwrap_or(*change));
+        ratio(recorded.typical.clone(), communication.clone(), &all.collect::<Vec<_>>())
+    };
+    varied.iter().map(ratio).collect()
 }
 
 /// From this share on, what changes bring to the typical step and to all recorded ones is not the same. In recordings that other programs

@@ -2,7 +2,7 @@
 
 use super::bandwidth::scale_transfers;
 use super::clause::Clause;
-use super::{ALL_IN_HALF, Change, InHalf, Known, Scenario};
+use super::{ALL_IN_HALF, Change, HalfRates, InHalf, Known, Scenario};
 use crate::graph::{Kind, NodeId};
 use perf4sight_base::error::{Error, Result};
 
@@ -10,19 +10,24 @@ use perf4sight_base::error::{Error, Result};
 const HALF: f64 = 0.5;
 
 #[derive(Debug)]
-struct Precision(InHalf);
+struct Precision {
+    in_half: InHalf,
+    rates: HalfRates,
+}
 
 pub(super) fn parse(clause: &Clause, known: &Known) -> Option<Result<Box<dyn Change>>> {
     let name = clause.value_of("precision")?;
     Some(match name {
-        "bf16" | "fp16" => Ok(Box::new(Precision(known.in_half.clone()))),
+        "bf16" | "fp16" => {
+            Ok(Box::new(Precision { in_half: known.in_half.clone(), rates: HalfRates::of(known) }) as Box<dyn Change>)
+        }
         _ => Err(Error::usage(format!("precision \"{name}\" is not known")).one_of(name, ["bf16", "fp16"])),
     })
 }
 
 impl Change for Precision {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
-        let Precision(in_half) = self;
+        let Precision { in_half, rates } = self;
         let graph = &mut scenario.step.graph;
         let kernels: Vec<NodeId> = graph.ids().filter(|id| graph.node(*id).kind == Kind::Kernel).collect();
         if kernels.is_empty() {
@@ -36,7 +41,8 @@ impl Change for Precision {
         }
         for id in kernels {
             let single = 1.0 - in_half.share(graph, id);
-            graph.set_duration(id, (graph.node(id).duration as f64 * (1.0 - single * (1.0 - HALF))).round() as u64);
+            let shorter = 1.0 - single * (1.0 - rates.ratio(graph, id));
+            graph.set_duration(id, (graph.node(id).duration as f64 * shorter).round() as u64);
         }
         if !in_half.gradients() {
             halve_gradients(scenario);
@@ -45,11 +51,23 @@ impl Change for Precision {
     }
 
     fn assumption(&self) -> Option<String> {
-        let traces = match self.0.is_recorded() {
-            true => "what the traces say to be in half or double precision stays as it is, all else is of fp32",
+        let traces = match self.in_half.is_recorded() {
+            true => {
+                "what the traces say to be in half precision, in eight bits or in double precision stays as it is, all else is of fp32"
+            }
             false => "the traces do not say the types of tensors (record_shapes=True) and are taken to be of fp32",
         };
-        Some(format!("{traces}; kernels take as long as their bytes: products may gain more or less"))
+        Some(format!("{traces}; {}", self.rates.assumption()))
+    }
+
+    fn known_after(&self, mut known: Known) -> Known {
+        known.in_half = known.in_half.lowered();
+        known
+    }
+
+    fn bounds(&self) -> Vec<Box<dyn Change>> {
+        let bound = |rates| Box::new(Precision { rates, in_half: self.in_half.clone() }) as Box<dyn Change>;
+        self.rates.at_bounds().into_iter().map(bound).collect()
     }
 }
 
