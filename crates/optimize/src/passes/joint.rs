@@ -60,8 +60,9 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
     let tuned = Choice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };
     let choice = shorter(start, [tuned, by_rules(start, &found.fused)?])?;
-    let time = |buckets: &Fusion| start.time(&edit(&Choice { buckets: buckets.clone(), fused: choice.fused.clone() }));
-    let words = free_words(&gradients, link, &choice.buckets, &time)?;
+    let predict =
+        |buckets: &Fusion| start.predict(&edit(&Choice { buckets: buckets.clone(), fused: choice.fused.clone() }));
+    let words = free_words(&gradients, link, &choice.buckets, &predict)?;
     let change = format!("both together: groups of {}; {words}", op_fusion::CLUSTERS);
     let free = Proposal::of(NAME, change, edit(&choice), Learns::Rounded, start)?;
     match free.outcome.after.time < shortest {

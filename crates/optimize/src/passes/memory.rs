@@ -1,6 +1,7 @@
 //! Less memory, or more samples for it: recomputation, gradient accumulation, a budget.
 
-use super::{Found, Learns, Pass, Proposal, Wanted};
+use super::optimizer::{Optimizer, optimizer};
+use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
 use crate::changes::{NoSync, Recompute, gathers};
 use crate::memory_events::{self, Memory};
 use crate::search::GoOn;
@@ -18,8 +19,6 @@ pub(super) const NAME: &str = "memory";
 const RECOMPUTE: &str = "torch.utils.checkpoint of every block (forward again in backward)";
 /// Passes of accumulation that are proposed.
 const PASSES: [u32; 2] = [2, 4];
-/// Optimizers of PyTorch that keep two moments of each gradient.
-const TWO_STATES: [&str; 5] = ["Adam", "AdamW", "NAdam", "RAdam", "Adamax"];
 /// The most passes that a budget may ask for.
 const MOST_PASSES: u64 = 1024;
 
@@ -85,34 +84,67 @@ fn gradient_bytes(start: &Start) -> Option<Bytes> {
     gathers(step).is_err().then_some(Bytes(most))
 }
 
-/// The optimizer, by the range that the profiler makes of its step, and how many tensors of the size of the weights it keeps; none if its
-/// name does not say it.
-fn update(start: &Start) -> Option<(String, u64)> {
-    let mut names = start.recorded.typical.graph.calls().names();
-    let name = names.find_map(|name| Some(name.strip_prefix("Optimizer.step#")?.split('.').next()?.to_owned()))?;
-    let states = TWO_STATES.iter().any(|known| name.eq_ignore_ascii_case(known)).then_some(2)?;
-    Some((name, states))
-}
-
 /// What fits into the budget.
 fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
     let Some(budget) = wanted.memory_budget else { return Ok(()) };
     // Weights take as much as their gradients.
     let weights = gradient_bytes(start).unwrap_or(Bytes(0));
-    let update = update(start);
-    let lasting = Bytes(weights.0.saturating_mul(1 + update.as_ref().map_or(0, |(_, states)| *states)));
+    let optimizer = optimizer(&start.recorded.typical.graph);
+    let states = optimizer.as_ref().map_or(0, |optimizer| optimizer.states);
+    let lasting = Bytes(weights.0.saturating_mul(1 + states));
     let least = Bytes(lasting.0.saturating_add(weights.0));
     if least > budget {
-        let states = update.map_or(String::new(), |(name, _)| format!(" and the states of {name}"));
+        let states = optimizer.filter(|_| states > 0);
+        let states = states.map_or(String::new(), |optimizer| format!(" and the states of {}", optimizer.name));
         return Err(unfit(budget, &format!("weights and gradients{states} alone take {least}")));
     }
     let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
     match judged(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), lasting) {
-        Ok(most) => found.answers.push(fitting(most, with_gradients(most, lasting, weights), budget)?),
-        Err(why) if wanted.network.is_none() => {
-            found.unanswered.push(format!("whether a step fits into {budget} is not known: {why}"));
+        Ok(most) => judge(most, Known { lasting, gradients: weights, doubt: doubt(optimizer) }, budget, found),
+        Err(why) => {
+            let unknown = || format!("whether a step fits into {budget} is not known: {why}");
+            found.unanswered.extend(wanted.network.is_none().then(unknown));
+            Ok(())
         }
-        Err(_) => {}
+    }
+}
+
+/// Why it is not certain what the optimizer keeps.
+fn doubt(optimizer: Option<Optimizer>) -> Option<String> {
+    match optimizer {
+        Some(optimizer) => optimizer.assumed,
+        None => {
+            Some("no step of an optimizer was recorded (Optimizer.step#), and it is taken to keep nothing".to_owned())
+        }
+    }
+}
+
+/// What is known of a job besides the allocator's events.
+struct Known {
+    /// Weights, and what the optimizer keeps at least.
+    lasting: Bytes,
+    gradients: Bytes,
+    /// Why the optimizer may keep more.
+    doubt: Option<String>,
+}
+
+/// Answers whether a step fits. Where the optimizer may keep more than is known, what lasts does not say whether gradients are part of it: they are counted
+/// besides, and nothing is refused for them.
+fn judge(memory: Memory, known: Known, budget: Bytes, found: &mut Found) -> Result<()> {
+    let least = match &known.doubt {
+        Some(_) => Bytes(memory.lasting.0.saturating_add(known.gradients.0)),
+        None => with_gradients(memory, known.lasting, known.gradients),
+    };
+    match (fitting(memory, least, budget), known.doubt) {
+        (Err(why), Some(doubt)) if memory.lasting < budget => {
+            found
+                .unanswered
+                .push(format!("whether any change fits into {budget} is not known: {}; {doubt}", in_line(&why)));
+        }
+        (answer, doubt) => {
+            found.answers.push(answer?);
+            found.unanswered.extend(doubt.filter(|_| memory.peak > budget));
+        }
     }
     Ok(())
 }
@@ -183,6 +215,29 @@ mod tests {
             )
         };
         assert_eq!([of(36), of(47), of(48), of(60)], [48, 59, 48, 60].map(|mebibytes| Bytes(mebibytes << 20)));
+    }
+
+    /// Weights of 12 MiB with momentum of as much last, 24 MiB: gradients come on top. Where the momentum is not known they are counted, too, and a budget below is no
+    /// refusal.
+    #[test]
+    fn an_optimizer_that_may_keep_more_refuses_nothing() {
+        let of = |states: u64, doubt: Option<&str>, budget: u64| {
+            let memory = Memory { peak: Bytes(62 << 20), lasting: Bytes(24 << 20) };
+            let lasting = Bytes((12 * (1 + states)) << 20);
+            let known = Known { lasting, gradients: Bytes(12 << 20), doubt: doubt.map(str::to_owned) };
+            let mut found = Found::default();
+            judge(memory, known, Bytes(budget << 20), &mut found).map(|()| (found.answers, found.unanswered))
+        };
+        let (answers, unanswered) = of(1, None, 49).unwrap();
+        assert!(
+            answers[0].contains("take 36.0 MiB") && answers[0].contains("into 2 parts") && unanswered.is_empty(),
+            "{answers:?}"
+        );
+        let (answers, unanswered) = of(0, Some("not known"), 49).unwrap();
+        assert!(answers[0].contains("take 36.0 MiB") && unanswered == ["not known"], "{answers:?}");
+        assert!(of(1, None, 30).is_err());
+        let (answers, unanswered) = of(0, Some("not known"), 30).unwrap();
+        assert!(answers.is_empty() && unanswered[0].contains("not known"), "{unanswered:?}");
     }
 
     /// 10 GiB of which 4 last: into 6 GiB goes what passes, 6, in three parts of 2; into 4 GiB and less nothing.

@@ -7,6 +7,7 @@ mod joint;
 mod memory;
 mod merges;
 mod op_fusion;
+mod optimizer;
 mod tensor_fusion;
 
 pub use joint::jointly;

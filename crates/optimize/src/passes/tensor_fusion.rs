@@ -9,7 +9,7 @@ use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_replay::buckets::{Limits, buckets_of};
-use perf4sight_replay::what_if::{Change, parse};
+use perf4sight_replay::what_if::{Change, Outcome, parse};
 use std::rc::Rc;
 
 /// Buckets that are replayed, the best by the formula first.
@@ -55,7 +55,7 @@ fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found)
     let change = fusion::pytorch_arguments(choice.limits);
     found.proposals.push(Proposal::of(NAME, change, edit(&choice.fusion), Learns::Same, start)?);
     let free = best_free(start, gradients, link, choice)?;
-    let words = free_words(gradients, link, &free, &|buckets| start.time(&edit(buckets)))?;
+    let words = free_words(gradients, link, &free, &|buckets| start.predict(&edit(buckets)))?;
     let proposal = Proposal::of(NAME, words, edit(&free), Learns::Same, start)?;
     if proposal.gain()[0] < 0.0 {
         found.nothing.push("Horovod, BytePS: no other buckets than those that were recorded are shorter".to_owned());
@@ -103,18 +103,19 @@ fn best_free(start: &Start, gradients: &[Gradient], link: Link, choice: Choice) 
     Ok(best.map_or_else(|| fusion::optimum(gradients, link), |(_, best)| best))
 }
 
-/// Buckets for other programs, in words; the setting of Horovod makes them only if it fills each up to it, and `time` says what its own take.
+/// Buckets for other programs, in words; the setting of Horovod makes them only if it fills each up to it, and `predict` says what a step with its own
+/// takes.
 pub(super) fn free_words(
     gradients: &[Gradient],
     link: Link,
     free: &Fusion,
-    time: &dyn Fn(&Fusion) -> Result<u64>,
+    predict: &dyn Fn(&Fusion) -> Result<Outcome>,
 ) -> Result<String> {
     let threshold = fusion::horovod_threshold(gradients, free);
     let own = fusion::of_threshold(gradients, link, threshold);
     let mut words = format!("HOROVOD_FUSION_THRESHOLD={threshold}");
     if own.ends != free.ends {
-        let step = Milliseconds(time(&own)? as f64 / 1e6);
+        let step = Milliseconds(predict(&own)?.after.time / 1e6);
         words = format!("{words} alone makes {}: {step}", counted(own.ends.len() as u64, "bucket"));
     }
     let buckets = counted(free.ends.len() as u64, "bucket");

@@ -1,0 +1,98 @@
+//! What an optimizer keeps of each weight, by its name and by the operations of its step.
+
+use perf4sight_replay::graph::{CallId, Calls, Graph};
+use std::collections::BTreeSet;
+
+/// The range that PyTorch's profiler makes of an optimizer's step.
+const RANGE: &str = "Optimizer.step#";
+/// Tensors of the size of the weights that PyTorch's optimizers keep without further arguments (`torch/optim`).
+const STATES: [(&str, u64); 13] = [
+    ("SGD", 0),
+    ("Adam", 2),
+    ("AdamW", 2),
+    ("NAdam", 2),
+    ("RAdam", 2),
+    ("Adamax", 2),
+    ("SparseAdam", 2),
+    ("Adadelta", 2),
+    ("Rprop", 2),
+    ("Adagrad", 1),
+    ("RMSprop", 1),
+    ("ASGD", 1),
+    ("Muon", 1),
+];
+/// Operations of a step that show one state more: SGD multiplies its momentum in place and nothing else, `amsgrad` keeps the maximum of the second moments.
+const MORE: [(&str, &[&str]); 3] = [
+    ("SGD", &["aten::mul_", "aten::_foreach_mul_"]),
+    ("Adam", &["aten::maximum", "aten::_foreach_maximum_"]),
+    ("AdamW", &["aten::maximum", "aten::_foreach_maximum_"]),
+];
+/// What else keeps states, of which the operations of a step show nothing.
+const HIDDEN: [(&str, &str, &str); 2] = [
+    ("SGD", "aten::_fused_sgd_", "momentum, which a fused step does not show, is taken to be 0"),
+    ("RMSprop", "", "momentum and centered=True, which keep a state each, are taken not to be set"),
+];
+
+/// An optimizer of a recorded step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Optimizer {
+    /// The name of its class.
+    pub name: String,
+    /// How many tensors of the size of the weights it keeps at least.
+    pub states: u64,
+    /// What is assumed of them, in a sentence; none where the traces show them.
+    pub assumed: Option<String>,
+}
+
+/// The optimizer of a step; none where no range of one was recorded.
+pub(super) fn optimizer(graph: &Graph) -> Option<Optimizer> {
+    let calls = graph.calls();
+    let name = calls.names().find_map(|name| Some(name.strip_prefix(RANGE)?.split('.').next()?.to_owned()))?;
+    Some(Optimizer::of(name, &operations(calls)))
+}
+
+/// Names of the operations inside the optimizer's step.
+fn operations(calls: &Calls) -> BTreeSet<&str> {
+    let is_inside = |call: &CallId| calls.path(*call).skip(1).any(|name| name.starts_with(RANGE));
+    calls.all().filter(is_inside).map(|call| calls.name(call)).collect()
+}
+
+impl Optimizer {
+    fn of(name: String, operations: &BTreeSet<&str>) -> Self {
+        let Some((known, states)) = STATES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) else {
+            let assumed = Some(format!("what {name} keeps of each weight is not known, and taken to be nothing"));
+            return Optimizer { name, states: 0, assumed };
+        };
+        let ran = |names: &[&str]| names.iter().any(|name| operations.contains(name));
+        let more = MORE.iter().any(|(own, shown)| own == known && ran(shown));
+        let hidden = HIDDEN.iter().find(|(own, fused, _)| own == known && (fused.is_empty() || ran(&[fused])));
+        let nothing = operations.is_empty().then_some("the operations of its step were not recorded");
+        let assumed = hidden.map(|(.., words)| *words).or(nothing).filter(|_| !more);
+        let assumed = assumed.map(|words| format!("{name} is taken to keep {states} tensors of each weight: {words}"));
+        Optimizer { name, states: states + u64::from(more), assumed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str, operations: &[&str]) -> (u64, bool) {
+        let optimizer = Optimizer::of(name.to_owned(), &operations.iter().copied().collect());
+        (optimizer.states, optimizer.assumed.is_none())
+    }
+
+    /// As `torch/optim/sgd.py`, `adam.py` and `rmsprop.py` of PyTorch 2 call them.
+    #[test]
+    fn operations_of_a_step_show_what_the_optimizer_keeps() {
+        assert_eq!(of("SGD", &["aten::_foreach_add_"]), (0, true));
+        assert_eq!(of("SGD", &["aten::_foreach_mul_", "aten::_foreach_add_"]), (1, true));
+        assert_eq!(of("SGD", &["aten::mul_", "aten::add_"]), (1, true));
+        assert_eq!(of("SGD", &["aten::_fused_sgd_"]), (0, false));
+        assert_eq!(of("AdamW", &["aten::_fused_adamw_"]), (2, true));
+        assert_eq!(of("Adam", &["aten::_foreach_lerp_", "aten::_foreach_maximum_"]), (3, true));
+        assert_eq!(of("RMSprop", &["aten::_foreach_mul_"]), (1, false));
+        assert_eq!(of("Lion", &["aten::sign"]), (0, false));
+        assert_eq!(of("SGD", &[]), (0, false));
+    }
+}
