@@ -15,7 +15,7 @@ const PLANS: &str = "perf4sight model of plans";
 /// Of plans in stages.
 const STAGED: &str = "perf4sight model of staged plans";
 /// Changes whenever a parameter or its meaning does: models of other versions are trained again.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The remedy for a file of another version or kind.
 const TRAIN: &str = "perf4sight cost-model train --plans PLANS --out MODEL.json fits one";
 

@@ -28,13 +28,16 @@ const SCATTER: f64 = 0.03;
 const OTHER_UNIT: f64 = 30.0;
 /// The percentile of errors of plans left out that intervals reach.
 const HELD: f64 = 90.0;
-/// The largest of n errors holds n of n + 1 others, not nine of ten where n is below nine, and the errors are of fits of as few plans.
-/// For nine of ten it takes 1.6 times as much of 4, 1.3 of 6, 1.15 of 8, 1.1 of 10, by the quantiles of normal distributions and how
-/// far those of Student's lie outside: about `1 + 8 / n²`.
-const FEW: f64 = 8.0;
-/// Intervals of plans with GPUs, or numbers of stages, that were never measured are wider by this factor; nothing
+/// The largest of n errors holds n of n + 1 others, not nine of ten where n is below nine, and the errors are of fits of fewer plans. For nine of ten it took
+/// 1.9, 1.6, 1.6, 1.3 and 1.5 times as much of 4 to 8 of Sailor's plans on GH200 (80 random splits): about `1 + 3 / n`.
+const FEW: f64 = 3.0;
+/// Intervals of plans with GPUs, tensor degrees or numbers of stages that were never measured are wider by this factor; nothing
 /// in the few plans of one cluster says by how much.
 const UNLIKE: f64 = 2.0;
+/// Nine of ten of a normal distribution are within this many standard deviations.
+const NINE_OF_TEN: f64 = 1.645;
+/// A step of a parameter's logarithm, for derivatives.
+const SMALL: f64 = 1e-4;
 
 /// What is known of a network and a cluster before plans are measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,8 +56,9 @@ pub struct StagedModel {
     cluster: Cluster,
     time: Fit,
     memory: Option<Fit>,
-    /// Numbers of stages that were measured, and GPUs.
+    /// Numbers of stages that were measured, tensor degrees, and GPUs.
     stages: BTreeSet<u64>,
+    tensor_degrees: BTreeSet<u64>,
     gpus: BTreeSet<String>,
 }
 
@@ -96,6 +100,15 @@ pub struct PredictedStagedPlan {
     pub unmeasured: Vec<String>,
 }
 
+/// What of a plan was never measured, as far as intervals know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unlike {
+    Nothing,
+    Something,
+    /// A tensor degree, of which no plan says how memory is divided: as uncertain as before anything was measured.
+    Divided,
+}
+
 /// A quantity of plans as a function of parameters.
 trait Quantity<const N: usize> {
     /// Medians of the parameters' priors.
@@ -129,6 +142,7 @@ impl StagedModel {
             time: Fit::new(&timed, watch)?,
             memory: kept.ok().map(|kept| Fit::new(&kept, watch)).transpose()?,
             stages: plans.iter().map(|measured| measured.plan.stages.len() as u64).collect(),
+            tensor_degrees: plans.iter().flat_map(|measured| measured.plan.tensor_degrees()).collect(),
             gpus: plans.iter().flat_map(|measured| measured.plan.gpus().map(str::to_owned)).collect(),
             cluster,
         })
@@ -142,9 +156,11 @@ impl StagedModel {
         let unmeasured = self.unmeasured(plan);
         let step = time::Step::new(plan, &self.cluster)?;
         let peak = memory::Peak::new(plan, &self.cluster.shape);
-        let known = unmeasured.is_empty();
-        let peak_bytes = self.memory.as_ref().map(|fit| fit.estimate(&peak, known)).transpose()?;
-        Ok(PredictedStagedPlan { step_s: self.time.estimate(&step, known)?, peak_bytes, unmeasured })
+        let unlike = if unmeasured.is_empty() { Unlike::Nothing } else { Unlike::Something };
+        let is_divided = plan.tensor_degrees().any(|degree| !self.tensor_degrees.contains(&degree));
+        let divided = if is_divided { Unlike::Divided } else { unlike };
+        let peak_bytes = self.memory.as_ref().map(|fit| fit.estimate(&peak, divided)).transpose()?;
+        Ok(PredictedStagedPlan { step_s: self.time.estimate(&step, unlike)?, peak_bytes, unmeasured })
     }
 
     /// Mean errors of time and memory in percent, each plan left out of the fit.
@@ -165,8 +181,10 @@ impl StagedModel {
     fn unmeasured(&self, plan: &StagedPlan) -> Vec<String> {
         let stages = plan.stages.len() as u64;
         let stages = (!self.stages.contains(&stages)).then(|| format!("{stages} stages"));
+        let degrees: BTreeSet<u64> = plan.tensor_degrees().filter(|one| !self.tensor_degrees.contains(one)).collect();
+        let degrees = degrees.into_iter().map(|degree| format!("tensor degree {degree}"));
         let gpus: BTreeSet<&str> = plan.gpus().filter(|gpu| !self.gpus.contains(*gpu)).collect();
-        stages.into_iter().chain(gpus.into_iter().map(str::to_owned)).collect()
+        stages.into_iter().chain(degrees).chain(gpus.into_iter().map(str::to_owned)).collect()
     }
 }
 
@@ -233,21 +251,35 @@ impl Fit {
         self.left_out.iter().map(|plan| (plan.predicted / plan.measured).ln().abs()).collect()
     }
 
-    fn estimate<Q: Quantity<N>, const N: usize>(&self, quantity: &Q, is_known: bool) -> Result<Estimate> {
+    fn estimate<Q: Quantity<N>, const N: usize>(&self, quantity: &Q, unlike: Unlike) -> Result<Estimate> {
         let logs: &[f64; N] = self.logs.as_slice().try_into().map_err(|_| {
             Error::input(format!("the model has {} parameters", self.logs.len())).expected(format!("{N} parameters"))
         })?;
         let value = quantity.value(logs);
         let count = self.left_out.len() as f64;
-        let off =
-            stats::percentile(&self.off(), (HELD * (count + 1.0) / count).min(100.0)) * (1.0 + FEW / count.powi(2));
-        let off = if is_known { off } else { UNLIKE * off };
+        let off = stats::percentile(&self.off(), (HELD * (count + 1.0) / count).min(100.0)) * (1.0 + FEW / count);
+        let off = match unlike {
+            Unlike::Nothing => off,
+            Unlike::Something => UNLIKE * off,
+            Unlike::Divided => UNLIKE * (off + off_by_priors(quantity, logs)),
+        };
         Ok(Estimate { value, interval: (value * (-off).exp(), value * off.exp()) })
     }
 
     fn left_out_percent(&self) -> f64 {
         stats::mean(&self.left_out.iter().map(LeftOutPlan::off_percent).collect::<Vec<_>>())
     }
+}
+
+/// The logarithm by which the priors of the parameters alone leave a quantity uncertain.
+fn off_by_priors<Q: Quantity<N>, const N: usize>(quantity: &Q, logs: &[f64; N]) -> f64 {
+    let value = quantity.value(logs);
+    let of = |place: usize| {
+        let mut moved = *logs;
+        moved[place] += SMALL;
+        Q::SPREADS[place] * (quantity.value(&moved) / value).ln() / SMALL
+    };
+    NINE_OF_TEN * (0..N).map(|place| of(place).powi(2)).sum::<f64>().sqrt()
 }
 
 /// The most probable parameters; plans that are far off count less.

@@ -68,6 +68,11 @@ impl StagedPlan {
         self.global_batch / (self.micro_batch * self.replicas())
     }
 
+    /// The degree of tensor parallelism of each replica.
+    pub fn tensor_degrees(&self) -> impl Iterator<Item = u64> {
+        self.stages.iter().flat_map(|stage| &stage.replicas).map(|replica| replica.tensor_parallel)
+    }
+
     /// The kind of each replica's GPUs.
     pub fn gpus(&self) -> impl Iterator<Item = &str> {
         self.stages.iter().flat_map(|stage| &stage.replicas).map(|replica| replica.gpu.as_str())

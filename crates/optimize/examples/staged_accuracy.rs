@@ -1,0 +1,83 @@
+//! How many of Sailor's plans of OPT-350M are within their intervals, by random splits: `staged_accuracy PLANS.json LINKS.json
+//! LAYERS.json ...`.
+
+use perf4sight_base::error::Result;
+use perf4sight_optimize::staged::{
+    Cluster, Estimate, LayerTimes, Links, MeasuredStagedPlan, Shape, StagedModel, read_staged_plans,
+};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::path::Path;
+
+/// Seeds of random splits; how intervals depend on the number of plans was chosen on others (1 to 80).
+const SEEDS: std::ops::RangeInclusive<u64> = 101..=160;
+/// As Hugging Face publishes it, its vocabulary of 50,265 padded by the tensor degree.
+const OPT_350M: Shape = Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 };
+/// Measured plans of a fit.
+const COUNTS: [usize; 7] = [4, 5, 6, 7, 8, 10, 12];
+
+/// Predictions of a quantity.
+#[derive(Default)]
+struct Score {
+    predicted: usize,
+    held: usize,
+    /// The sum of the logarithms of upper bounds over values.
+    width: f64,
+}
+
+impl Score {
+    fn add(&mut self, estimate: Estimate, truth: f64) {
+        let (low, high) = estimate.interval;
+        self.predicted += 1;
+        self.held += usize::from((low..=high).contains(&truth));
+        self.width += (high / estimate.value).ln();
+    }
+
+    fn words(&self) -> String {
+        let count = self.predicted.max(1) as f64;
+        let [held, width] = [self.held as f64 / count, (self.width / count).exp_m1()].map(|share| 100.0 * share);
+        format!("{held:5.1} % hold ± {width:5.1} %")
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [plans, links, layers @ ..] = arguments.as_slice() else {
+        println!("staged_accuracy PLANS.json LINKS.json LAYERS.json ...");
+        return Ok(());
+    };
+    let plans = read_staged_plans(Path::new(plans))?;
+    let mut times = LayerTimes::default();
+    layers.iter().try_for_each(|file| times.add(Path::new(file)))?;
+    let cluster = Cluster { shape: OPT_350M, layers: times, links: Links::read(Path::new(links))? };
+    for count in COUNTS.into_iter().filter(|count| *count < plans.len()) {
+        let [mut steps, mut peaks] = [Score::default(), Score::default()];
+        for seed in SEEDS {
+            split(&plans, &cluster, count, seed, [&mut steps, &mut peaks])?;
+        }
+        println!("{count:3} plans: steps {}, memory {}", steps.words(), peaks.words());
+    }
+    Ok(())
+}
+
+/// Fits some plans and predicts the others.
+fn split(
+    plans: &[MeasuredStagedPlan],
+    cluster: &Cluster,
+    count: usize,
+    seed: u64,
+    [steps, peaks]: [&mut Score; 2],
+) -> Result<()> {
+    let mut plans = plans.to_vec();
+    plans.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+    let others = plans.split_off(count);
+    let model = StagedModel::fit(&plans, cluster.clone())?;
+    for other in others {
+        let predicted = model.predict(&other.plan)?;
+        other.step_s.into_iter().for_each(|truth| steps.add(predicted.step_s, truth));
+        let peak = predicted.peak_bytes.zip(other.peak_bytes);
+        peak.into_iter().for_each(|(estimate, truth)| peaks.add(estimate, truth));
+    }
+    Ok(())
+}
