@@ -50,7 +50,7 @@ impl Peaks {
     }
 
     /// The least and the greatest ratio of times in half precision to those in single: of FLOPs, of bytes, of a launch, which stays.
-    pub fn to_half(&self) -> [f64; 2] {
+    pub fn to_half(self) -> [f64; 2] {
         let ratio = self.flops[0] / self.flops[1];
         [ratio.min(0.5), ratio.max(1.0)]
     }
