@@ -101,10 +101,9 @@ impl InHalf {
     /// What a kernel computes with: as [`InHalf::certain`] says, else as most calls of its operator; none where nothing says it.
     pub fn of_kernel(&self, graph: &Graph, id: NodeId) -> Option<Bits> {
         let most = || self.recorded(graph, id).and_then(Shares::most).map(|(bits, _)| bits);
-        match self.certain(graph, id).or_else(most) {
-            Some(Bits::Single) | None if self.is_lowered => Some(Bits::Half),
-            bits => bits,
-        }
+        let own = self.certain(graph, id).or_else(most);
+        let is_lowered = self.is_lowered && matches!(own, Some(Bits::Single) | None);
+        if is_lowered { Some(Bits::Half) } else { own }
     }
 
     /// The share of a kernel that half precision does not make faster: what computes in it already, or in eight bits, and what computes in double
