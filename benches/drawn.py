@@ -6,7 +6,7 @@
 
 Hand-written networks (`drawn_by_hand.py`), timm's and transformers' at small sizes. What a step takes is what the profiler of PyTorch sees
 its allocator do in three real steps of the module itself, with AdamW and gradients freed before each step. Every network is asked about in a
-process of its own, on two threads. Needs torch 2.11, onnx, onnxscript, timm and transformers.
+process of its own, on two threads. Needs torch, onnx, onnxscript, timm and transformers.
 """
 import argparse
 import importlib

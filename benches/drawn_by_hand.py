@@ -189,6 +189,27 @@ class Rbf(nn.Module):
     def __init__(s): super().__init__(); s.c=nn.Parameter(torch.randn(64,12)); s.g=nn.Parameter(torch.ones(64)); s.o=nn.Linear(64,4)
     def forward(s,x):
         d=(x.unsqueeze(1)-s.c).pow(2).sum(-1); phi=torch.exp(-s.g.abs()*d); phi=phi/(phi.sum(1,keepdim=True)+1e-6); return s.o(phi)
+class Segments(nn.Module):
+    def __init__(s): super().__init__(); s.i=nn.Conv2d(3,16,3,padding=1); s.b=nn.ModuleList(nn.Sequential(nn.Conv2d(16,16,3,padding=1),nn.BatchNorm2d(16),nn.ReLU(),nn.Conv2d(16,16,3,padding=1),nn.ReLU()) for _ in range(3)); s.o=nn.Linear(16,5)
+    def forward(s,x):
+        x=s.i(x)
+        for b in s.b: x=torch.utils.checkpoint.checkpoint(b,x,use_reentrant=True)
+        return s.o(x.mean((2,3)))
+class LstmMean(nn.Module):
+    def __init__(s,proj=0): super().__init__(); s.r=nn.LSTM(24,64,batch_first=True,proj_size=proj); s.f=nn.Linear(proj or 64,5)
+    def forward(s,x): return s.f(s.r(x)[0].mean(1))
+class VolMean(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Conv3d(3,16,3,padding=1); s.f=nn.Linear(16,5)
+    def forward(s,x): return s.f(s.c(x).mean((2,3,4)))
+class Lasts(nn.Module):
+    def __init__(s): super().__init__(); s.m=nn.Sequential(nn.Conv2d(3,32,3,2,1),nn.BatchNorm2d(32),nn.ReLU(),nn.Conv2d(32,32,3,padding=1,groups=32),nn.ReLU(),nn.Conv2d(32,64,1),nn.ReLU(),nn.MaxPool2d(2)); s.f=nn.Linear(64,5)
+    def forward(s,x): return s.f(s.m(x).mean((2,3)))
+class Orthogonal(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.utils.parametrizations.orthogonal(nn.Linear(32,32)); s.m=nn.Sequential(*(l for _ in range(4) for l in (nn.Linear(32,64),nn.ReLU(),nn.Linear(64,32),nn.ReLU()))); s.f=nn.Linear(32,5)
+    def forward(s,x): return s.f(s.m(torch.relu(s.a(x))))
+class Upsampled(nn.Module):
+    def __init__(s): super().__init__(); s.m=nn.Sequential(nn.Conv1d(4,16,3,padding=1),nn.ReLU(),nn.ConvTranspose1d(16,8,4,2,1),nn.ReLU(),nn.Conv1d(8,8,3,padding=1)); s.f=nn.Linear(8,5)
+    def forward(s,x): return s.f(s.m(x).mean(2))
 I=(4,3,32,32)
 GELU=lambda x:0.5*x*(1+torch.tanh(math.sqrt(2/math.pi)*(x+0.044715*torch.pow(x,3))))
 NETS={
@@ -202,4 +223,6 @@ NETS={
 "maxhead":(MaxHead,(8,3,256)),"amax":(Amax,(8,256,3)),"gated":(Gated,(8,4,64)),"focal":(Focal,(4,3,64,64)),"softplus":(Softplus2,(256,16)),
 "fcn":(Fcn,I),"tcn":(Tcn,(16,8,128)),"wnorm":(Spectral,I),"squash":(Squash,I),"mixer":(Mixer2,(16,32,48)),
 "rbf":(Rbf,(256,12)),
+"reentrant":(Segments,I),"lstm_mean":(LstmMean,(16,20,24)),"lstm_proj":(lambda:LstmMean(32),(16,20,24)),"vol_mean":(VolMean,(2,3,12,16,16)),
+"channels_last":(lambda:Lasts().to(memory_format=torch.channels_last),I),"orthogonal":(Orthogonal,(8,32)),"upsampled":(Upsampled,(8,4,64)),
 }

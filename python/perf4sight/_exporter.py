@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 import warnings
-from typing import Any, Iterator, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from . import _private, _symbols
 from ._errors import Error, NetworkError
@@ -20,8 +20,11 @@ OLDEST = (1, 13)
 # Where PyTorch has kept the one step of its exporter that needs the package onnx: to add functions of ONNX Script, which no network here has.
 INSTALL = "install onnx and onnxscript, which the default exporter needs"
 PLAIN_WEIGHTS = "torch.nn.utils.parametrize.remove_parametrizations of %s leaves a plain weight, which takes the same but for what makes it"
+PADDED = "where sequences are packed (pack_padded_sequence), give padded ones to the layer: that takes the most that packed ones can"
 OTHERWISE = "write what it names with operators that ONNX has"
 OF_ANY_BATCH = "\n  expected: a module that runs on other numbers of samples too: it was called with %d, the first axis of every input being the batch"
+# How PyTorch names an operator that it cannot export (`UnsupportedOperatorError`).
+MISSING = re.compile(r"operator '(aten::\w+)'")
 # A line of PyTorch's may list the whole graph.
 LONGEST_LINE = 300
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -42,19 +45,43 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
 
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
         raise Error("networks are read with PyTorch 1.13 or newer, not %s" % torch.__version__)
-    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _without_checkpoints(), _symbols.known(OPSET):
+    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _without_checkpoints(), _bags_as_lookups():
         warnings.simplefilter("always")
         try:
-            onnx = _exported(module, names, tensors, weights, torch)
+            onnx = _exported(module, names, tensors, weights)
         except Unsupported as problem:
-            return _exported_otherwise(problem, module, names, tensors, weights), False
+            try:
+                return _exported_otherwise(problem, module, names, tensors, weights), False
+            except Unsupported as other:
+                onnx = _exported_by_name(problem, other, lambda known: _exported(module, names, tensors, weights, known))
     own = os.path.dirname(torch.__file__) + os.sep
     return onnx, any(issubclass(one.category, torch.jit.TracerWarning) and not one.filename.startswith(own) for one in heard)
 
 
-def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool, torch: Any) -> bytes:
+def _exported_by_name(problem: NetworkError, other: NetworkError, exported: "Callable[[Sequence[str]], bytes]") -> bytes:
+    """The same of the TorchScript exporter, with operators that ONNX has none for by their names.
+
+    Raises `other` where that is not the problem.
+    """
+    known: List[str] = []
+    while True:
+        missing = MISSING.search(str(problem.__cause__))
+        if missing is None or missing.group(1) in known:
+            raise other
+        known.append(missing.group(1))
+        try:
+            return exported(known)
+        except Unsupported as following:
+            problem = following
+        except NetworkError:
+            raise other from None
+
+
+def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool, known: Sequence[str] = ()) -> bytes:
+    import torch
+
     classic = {} if "dynamo" not in torch.onnx.export.__code__.co_varnames else {"dynamo": False}
-    with _private.folder() as folder:
+    with _private.folder() as folder, _symbols.known(OPSET, known):
         path = os.path.join(folder, "network.onnx")
         try:
             torch.onnx.export(
@@ -93,7 +120,7 @@ def _exported_otherwise(problem: Unsupported, module: Any, names: Tuple[str, ...
     except Exception as other:  # whatever this exporter does not take
         cause = _first_cause(other)
         raise Unsupported("%s\n  its default exporter cannot either: %s: %s\n  help: %s" % (
-            problem, type(cause).__name__, _line(cause), _help(cause, module)), problem.layer) from other
+            problem, type(cause).__name__, _line(cause), _help(cause, problem, module)), problem.layer) from other
 
 
 def _without_weights(graph: Any, module: Any) -> None:
@@ -135,13 +162,15 @@ def _line(problem: BaseException) -> str:
     return lines[0] if len(lines[0]) <= LONGEST_LINE else lines[0][:LONGEST_LINE].rstrip() + " ..."
 
 
-def _help(cause: BaseException, module: Any) -> str:
+def _help(cause: BaseException, problem: BaseException, module: Any) -> str:
     """What may help where no exporter can read a module."""
     import torch
 
     parametrised = [name for name, part in module.named_modules() if torch.nn.utils.parametrize.is_parametrized(part)]
     if isinstance(cause, ImportError):
         return INSTALL
+    if "_M_range_check" in str(problem):  # of PyTorch's passes over packed sequences
+        return PADDED
     return PLAIN_WEIGHTS % parametrised[0] if parametrised and parametrised[0] else OTHERWISE
 
 
@@ -161,6 +190,28 @@ def _without_checkpoints() -> Iterator[None]:
         yield
     finally:
         checkpoint.CheckpointFunction = before
+
+
+@contextlib.contextmanager
+def _bags_as_lookups() -> Iterator[None]:
+    """Bags of as many entries for every sample are exported as a lookup and a mean, a sum or a maximum: the exporter writes a loop over samples."""
+    import torch
+
+    whole = torch.nn.functional.embedding_bag
+
+    def bag(input: Any, weight: Any, offsets: Any = None, *others: Any, **named: Any) -> Any:
+        mode = named.get("mode", others[3] if len(others) > 3 else "mean")
+        has_weights = (others[5] if len(others) > 5 else named.get("per_sample_weights")) is not None
+        if input.dim() != 2 or has_weights:
+            return whole(input, weight, offsets, *others, **named)
+        entries = torch.nn.functional.embedding(input, weight)
+        return entries.amax(1) if mode == "max" else getattr(entries, mode)(1)
+
+    torch.nn.functional.embedding_bag = bag
+    try:
+        yield
+    finally:
+        torch.nn.functional.embedding_bag = whole
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from . import _copy, _inputs, _settings
+from . import _copy, _inputs, _kernels, _settings
 from ._exporter import unheard
 
 # PyTorch keeps the Python object of a storage for as long as the storage is there since 2.1; without that nothing ends when memory is freed.
@@ -30,7 +30,7 @@ class Pass:
 
 def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, batches: Sequence[int]) -> Optional[str]:
     """The note that carries to the program what passes of some batch sizes take: the kind of the pass, the bytes of its trained weights in the order
-    of an optimizer's loop, then a line for each pass.
+    of an optimizer's loop, what is in `torch.channels_last`, then a line for each pass.
 
     Empty where that is not found out: PyTorch is too old, or the module's code needs numbers that are not there; None for a step that is
     not followed.
@@ -49,7 +49,18 @@ def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage:
     if not found:
         return ""
     weights = "weights " + ",".join(map(str, next(iter(found.values())).changed))
-    return "\n".join(["%s %s %s" % (stage, precision, trainable), weights, *("%d %s" % (samples, alive.line()) for samples, alive in found.items())])
+    lines = ["%d %s" % (samples, alive.line()) for samples, alive in found.items()]
+    return "\n".join(["%s %s %s" % (stage, precision, trainable), weights, _channels_last(module, given), *lines])
+
+
+def _channels_last(module: Any, given: _inputs.Inputs) -> str:
+    """The line that names which tensors are in `torch.channels_last`: filters, or images that are read."""
+    import torch
+
+    def is_so(tensor: Any) -> bool:
+        return tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
+    kinds = {"images": given.tensors, "filters": list(module.parameters())}
+    return "channels_last " + ",".join(name for name, tensors in kinds.items() if any(map(is_so, tensors)))
 
 
 def _is_known(module: Any, stage: str, trainable: str) -> bool:
@@ -165,15 +176,8 @@ KERNELS = {
     "aten._scaled_dot_product_flash_attention_for_cpu": "attention", "aten.mkldnn_rnn_layer": "lstm",
 }
 OF_BACKWARD = "_backward"
-# Operators that copy what is not contiguous while they run (`contiguous` in Im2Col.cpp, Col2Im.cpp and layer_norm.cpp of aten/src/ATen/native).
-COPYING = ("aten.im2col", "aten.col2im", "aten.native_layer_norm_backward")
-# Operators that resize images of up to so many pixels of height and width together channel by channel, in copies of what they read and make
-# (`_use_vectorized_kernel_cond_2d` in UpSampleKernel.cpp).
-RESIZING, SMALL_IMAGE = ("aten.upsample_bilinear2d", "aten.upsample_nearest2d", "aten._upsample_nearest_exact2d"), 128
 # Integers and truths in a tensor, at most, that are known.
 KNOWN = 1 << 20
-# Arithmetic on numbers and truths or integers, which a processor casts first (`cast_common_dtype_to_outputs` in TensorIterator.cpp).
-CASTING = ("aten.mul", "aten.div", "aten.add", "aten.sub")
 
 
 class Alive:
@@ -184,6 +188,8 @@ class Alive:
         # Of the weights that an optimizer changes, in its order: those that have a gradient.
         self.changed: List[int] = []
         self.after: Dict[Tuple[str, bool], List[int]] = {}
+        # Of each of them that runs forward, by its kind and sizes, the first place there.
+        self.places: Dict[Tuple[str, str], int] = {}
         self.known: Dict[int, Any] = {}
 
     def line(self) -> str:
@@ -234,48 +240,44 @@ class Alive:
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if _adds_gradients(function) and _counts(args[0]) == alone or layers.adds_bias(function):
                     return args[0].add_(args[1])
-                made = _laid_out(function, args, _with_workspace(function, args, _made(function, args, kwargs or {})))
+                made = _kernels.laid_out(function, args, _kernels.with_workspace(function, args, _made(function, args, kwargs or {})))
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
                         alive.see(tensor)
-                alive.note(str(function), args)
-                alive.copy(function, args, made)
+                alive.note(str(function), args, made)
                 return made
 
         with layers, Watch():
             yield
 
-    def copy(self, function: Any, arguments: Tuple[Any, ...], made: Any) -> None:
-        """Counts what an operator copies within its kernel."""
-        import torch
-
-        name = str(function).rpartition(".")[0]
-        if name in RESIZING and sum(made.shape[-2:]) <= SMALL_IMAGE and not arguments[0].is_contiguous(memory_format=torch.channels_last):
-            self.most = max(self.most, self.bytes + arguments[0].nbytes + made.nbytes)
-        if name in COPYING and not arguments[0].is_contiguous():
-            self.most = max(self.most, self.bytes + arguments[0].nbytes)
-        if name in CASTING:
-            self.most = max(self.most, self.bytes + _cast(arguments))
-
-    def note(self, function: str, arguments: Tuple[Any, ...]) -> None:
-        """Notes what is there after an operator whose kernel borrows memory, and the copy that it makes of a gradient that is one number seen in many places,
-        such as that of a sum (`contiguous` in `convolution_backward` of aten/src/ATen/native/Convolution.cpp)."""
+    def note(self, function: str, arguments: Tuple[Any, ...], made: Any) -> None:
+        """Notes what is there within an operator, and after one whose kernel borrows memory that only the program knows of."""
         name = function.rpartition(".")[0]
         backward = name.endswith(OF_BACKWARD)
         kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
+        taken = self.bytes + _kernels.copies(name, arguments, made)
+        self.most = max(self.most, taken)
         if kind:
-            copied = arguments[0].nbytes if kind == "convolution" and backward and 0 in arguments[0].stride() else 0
-            self.most = max(self.most, self.bytes + copied)
-            self.after.setdefault((kind, backward), []).append(self.bytes + copied)
+            self._run(kind, backward, taken, _sizes(arguments))
+
+    def _run(self, kind: str, backward: bool, taken: int, sizes: str) -> None:
+        """One more operator of a kind, or again one of the same sizes, as segments of a checkpoint run in backward: what its kernel borrows is the same."""
+        import torch
+
+        after = self.after.setdefault((kind, backward), [])
+        runs_again = not backward and torch._C._current_graph_task_id() != -1
+        place = self.places.setdefault((kind, sizes), len(after)) if not backward else len(after)
+        if runs_again and place < len(after):
+            after[place] = max(after[place], taken)
+        else:
+            after.append(taken)
 
 
-def _cast(arguments: Tuple[Any, ...]) -> int:
-    """Bytes of the copies of operands in the type that both have in common."""
+def _sizes(arguments: Tuple[Any, ...]) -> str:
+    """The sizes of tensors that an operator reads, and its other arguments."""
     import torch
 
-    tensors = [one for one in arguments if isinstance(one, torch.Tensor) and one.dim()]
-    kind = torch.result_type(*tensors) if len(tensors) == 2 else None
-    return sum(one.numel() * kind.itemsize for one in tensors if one.dtype != kind) if kind else 0
+    return str([tuple(one.shape) if isinstance(one, torch.Tensor) else one for one in arguments])
 
 
 def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
@@ -358,47 +360,3 @@ def _alone() -> Tuple[int, int]:
     with Watch():
         total.backward()
     return found[0]
-
-
-def _laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
-    """What an operator gives, as its kernel lays it out: a fold makes its image in memory as large as its columns (`empty_like` in Col2Im.cpp), a layer
-    norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy."""
-    import torch
-
-    name = str(function)
-    if name == "aten.col2im.default" and made.numel() < arguments[0].numel():
-        return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape)
-    if name == "aten.native_layer_norm_backward.default" and made[0] is not None:
-        return (made[0].contiguous(), *made[1:])
-    return made
-
-
-# Time steps of an LSTM that are run to learn what it takes for each.
-STEPS = (8, 16)
-
-
-def _with_workspace(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
-    """What an operator gives, with what oneDNN's LSTM keeps for backward: of that alone a tensor without contents has no size."""
-    import torch
-
-    keeps = str(function) == "aten.mkldnn_rnn_layer.default" and torch.is_grad_enabled()
-    return (*made[:3], torch.empty(_kept_by_lstm(function, arguments), dtype=torch.uint8)) if keeps else made
-
-
-def _kept_by_lstm(function: Any, arguments: Tuple[Any, ...]) -> int:
-    """Bytes, from the layer itself on zeros: they grow with the number of time steps, which is kept small."""
-    import torch
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-
-    steps = arguments[0].shape[0]
-
-    def kept(few: int) -> int:
-        real = [torch.zeros(one.shape) if isinstance(one, torch.Tensor) else one for one in arguments[1:]]
-        with torch.utils._python_dispatch._disable_current_modes(), torch.enable_grad():
-            return int(function(torch.zeros(few, *arguments[0].shape[1:]), *real)[3].nbytes)
-
-    with unset_fake_temporarily():
-        if steps <= max(STEPS):
-            return kept(steps)
-        fewer, more = map(kept, STEPS)
-        return more + (more - fewer) * (steps - STEPS[1]) // (STEPS[1] - STEPS[0])

@@ -123,7 +123,9 @@ def _measured(network: Any, keys: Mapping[str, Any]) -> Any:
         with open(config, "w") as file:
             for section, said in (("create_network_dataset", written), ("profile", dict(keys, log_dir=rows))):
                 file.write("\n".join(["[%s]" % section, *_settings.keys(said), ""]))
-        return ask("--config-file", config, known_as={folder + os.sep: "", ASKED: network.name})
+        written_as = os.path.join(folder, "networks", DATASET, ASKED + "_0.onnx")
+        return ask("--config-file", config, known_as={
+            written_as: network.name, folder + os.sep: "", ASKED + ".onnx": network.name, ASKED: network.name})
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> List[Measurement]:

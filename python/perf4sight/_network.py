@@ -191,9 +191,15 @@ def _flat(forward: Callable[..., Any], given: _inputs.Inputs) -> Callable[..., A
 
 def _places(module: Any, given: _inputs.Inputs, stage: str) -> List[str]:
     """Where its code asks what numbers are."""
-    with _copy.undisturbed():
-        stand_in = _copy.stand_in(module).train(stage == "training")
+    def places(own: bool) -> List[str]:
+        stand_in = _copy.stand_in(module, own).train(stage == "training")
         return _changing.places(lambda: given.call(stand_in, given.few(SAMPLES)))
+
+    with _copy.undisturbed():
+        try:
+            return places(False)
+        except RuntimeError:  # kernels that read the strides of weights, as where it was traced
+            return places(True)
 
 
 def _check_unchanging(network: Network, module: Any, given: _inputs.Inputs, stage: str, where: str) -> None:

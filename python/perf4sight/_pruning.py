@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence
 from . import _copy, _network, _private
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
-from ._slices import Slices
+from ._slices import Slices, home_of
 
 EXPECTED = "\n  expected: a forward that holds no numbers of channels"
 # Layers that are kept, one after the other, to see whether the rest can be pruned.
@@ -52,10 +52,12 @@ def prune(
     # Code that divides a tensor by `chunk` or `split` has parts of equal length.
     words = ["--equal-parts", "--level=%s" % (100 * level), "--mode=%s" % mode, "--seed=%d" % seed]
 
-    kept = [*_attentions(module, network), *keep]
+    layers = [layer["layer"] for layer in network.ask("inspect")["layers"]]
+    kept = [*_attentions(module, layers), *keep]
 
     def pruned(more: Sequence[str]) -> Any:
-        return _pruned(module, given, network, [*words, *("--keep=%s" % pattern for pattern in [*kept, *more])])
+        patterns = [one for pattern in [*kept, *more] for one in _by_name_and_place(pattern, layers)]
+        return _pruned(module, given, network, [*words, *("--keep=%s" % pattern for pattern in patterns)])
 
     try:
         return pruned(())
@@ -80,21 +82,24 @@ def _pruned(module: Any, given: Any, network: _network.Network, words: Sequence[
 def _helped(problem: NetworkError, pruned: Callable[[Sequence[str]], Any]) -> NetworkError:
     """The same problem with the `keep` that helps, which is tried: keeping one layer may show the next that has to be kept."""
     kept: List[str] = []
+    outcome = "; that alone does not help yet"
     following: Optional[NetworkError] = problem
     while following is not None and following.layer and _alike(following.layer) not in kept and len(kept) < TRIED:
         kept.append(_alike(following.layer))
         try:
             pruned(kept)
-            following = None
+            following, outcome = None, ", and then the rest can be pruned"
         except NetworkError as other:
             following = other
         except ProgramError as refused:  # too little is left to prune, or nothing is called so
-            kept = kept if refused.code == NOT_REACHED else kept[:-1]
+            if refused.code == NOT_REACHED:
+                outcome = ", and then only %s" % str(refused).partition("\n")[0]
+            else:
+                kept = kept[:-1]
             break
     if not kept:
         return NetworkError("%s\n  help: keep leaves layers as they are" % problem, problem.layer)
-    others = ", and then the rest can be pruned" if following is None else "; that alone does not help yet"
-    return NetworkError("%s\n  help: keep=%s leaves layers as they are%s" % (problem, json.dumps(kept), others), problem.layer)
+    return NetworkError("%s\n  help: keep=%s leaves layers as they are%s" % (problem, json.dumps(kept), outcome), problem.layer)
 
 
 def _cut(slices: Slices, layer: Mapping[str, Any]) -> None:
@@ -106,14 +111,24 @@ def _cut(slices: Slices, layer: Mapping[str, Any]) -> None:
         raise NetworkError("%s cannot be made smaller: %s: %s" % (name, type(problem).__name__, problem), name) from problem
 
 
-def _attentions(module: Any, network: _network.Network) -> List[str]:
-    """Patterns of the layers of PyTorch's own attention: by name, or by place where their weights are parts of one, as in `/decoder/attn/MatMul`."""
+def _attentions(module: Any, layers: Sequence[str]) -> List[str]:
+    """Patterns of the layers of PyTorch's own attention."""
     import torch
 
-    attentions = [name for name, part in module.named_modules() if isinstance(part, torch.nn.MultiheadAttention)]
-    patterns = [pattern for name in attentions for pattern in (name + ".*", "*/%s/*" % name.replace(".", "?"))]
-    layers = [layer["layer"] for layer in network.ask("inspect")["layers"]] if patterns else []
-    return [pattern for pattern in patterns if any(fnmatch.fnmatchcase(layer, pattern) for layer in layers)]
+    attentions = [name + ".*" for name, part in module.named_modules() if isinstance(part, torch.nn.MultiheadAttention)]
+    return [pattern for pattern in attentions if any(_keeps(one, layers) for one in _by_name_and_place(pattern, layers))]
+
+
+def _by_name_and_place(pattern: str, layers: Sequence[str]) -> List[str]:
+    """A pattern of layers' names, and the same of places, by which layers are known whose weights are computed or parts of one: `/decoder/attn/MatMul`."""
+    part = re.sub(r"[.]?[*]$", "", pattern)
+    by_place = "*/%s/*" % part.replace(".", "?")
+    found = [one for one in (pattern, by_place) if part and _keeps(one, layers)]
+    return found or [pattern]
+
+
+def _keeps(pattern: str, layers: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(layer, pattern) for layer in layers)
 
 
 def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:
@@ -127,7 +142,7 @@ def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:
             raise NetworkError(
                 "with fewer channels %s (%s) gives %s from %d parameters, and in the pruned network %s gives %s from %d%s"
                 % (one["layer"], one["operation"], one["output"], one["parameters"], other["operation"], other["output"], other["parameters"],
-                   EXPECTED), _home(one["layer"]))
+                   EXPECTED), home_of(one["layer"]))
     if len(got) != len(promised):
         raise NetworkError("with fewer channels the module runs %d operations, and the pruned network has %d%s" % (len(got), len(promised), EXPECTED))
 
@@ -136,7 +151,3 @@ def _alike(layer: str) -> str:
     """A pattern of a layer and all in it, the same part of every block included."""
     return re.sub(r"(?<![^.])\d+(?![^.])", "*", layer).rstrip("*") + "*"
 
-
-def _home(layer: str) -> str:
-    """The module that an operation runs in."""
-    return layer.strip("/").rpartition("/")[0].rpartition("/")[2] if "/" in layer else layer.rpartition(".")[0]

@@ -109,7 +109,8 @@ class Slices:
         home, _, own = name.rpartition(".")
         part = self.modules.get(home)
         if part is None or own not in part._parameters:
-            raise NetworkError("the module has no layer %s, which pruning makes smaller" % name, name)
+            where = home_of(name)
+            raise NetworkError("%s makes a weight of %s in its own code, which cannot be cut" % (where or "the module", name), where or name)
         weight = part._parameters[own]
         if id(weight) in self.made:
             return  # with the other parameters of its module
@@ -150,6 +151,11 @@ class Slices:
             self.cut[id(whole)] = (whole, made)
             self.made.add(id(made))
         setattr(part, name, self.cut[id(whole)][1])
+
+
+def home_of(layer: str) -> str:
+    """The module that an operation runs in: `/blocks/blocks.0/MatMul` in `blocks.0`."""
+    return layer.strip("/").rpartition("/")[0].rpartition("/")[2] if "/" in layer else layer.rpartition(".")[0]
 
 
 def _kept(left: Left, all_of_it: int) -> List[int]:

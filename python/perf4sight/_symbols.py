@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, Protocol
+import sys
+from typing import Any, Iterator, Protocol, Sequence
 
 
 class _Graph(Protocol):
@@ -12,11 +13,11 @@ class _Graph(Protocol):
 
 
 @contextlib.contextmanager
-def known(opset: int) -> Iterator[None]:
-    """The exporter with these operators, and afterwards as it was."""
+def known(opset: int, others: Sequence[str] = ()) -> Iterator[None]:
+    """The exporter with these operators, and afterwards as it was; `others` are those that the program knows by name and shapes alone."""
     import torch
 
-    words = {"aten::adaptive_avg_pool2d": _adaptive_pool, "aten::rms_norm": _rms_norm}
+    words = {"aten::adaptive_avg_pool2d": _adaptive_pool, "aten::rms_norm": _rms_norm, **{name: _named for name in others}}
     for operator, symbol in words.items():
         torch.onnx.register_custom_op_symbolic(operator, symbol, opset)
     try:
@@ -24,6 +25,18 @@ def known(opset: int) -> Iterator[None]:
     finally:
         for operator in words:
             torch.onnx.unregister_custom_op_symbolic(operator, opset)
+        for operator in others:
+            _forget(operator)
+
+
+# Where PyTorch has kept what it exports of operators.
+REGISTRIES = ("torch.onnx._internal.torchscript_exporter.registration", "torch.onnx._internal.registration")
+
+
+def _forget(operator: str) -> None:
+    """An operator that was unregistered leaves an entry without a version, on which PyTorch's next look for it ends with "min() arg is an empty sequence"."""
+    for home in filter(None, map(sys.modules.get, REGISTRIES)):
+        home.registry._registry.pop(operator, None)
 
 
 def _numbers(value: Any) -> "list[int | None]":
@@ -40,6 +53,21 @@ def _number(node: Any) -> "int | None":
     if node.kind() not in ("onnx::Constant", "prim::Constant") or not node.hasAttribute("value"):
         return None
     return int(node.t("value").item()) if node.kindOf("value") == "t" else int(node.i("value"))
+
+
+def _named(graph: Any, *inputs: Any) -> Any:
+    """An operator that ONNX has none for: its name, the tensors that it reads, and the shapes of its results as they were traced, with the batch of what it
+    reads."""
+    node = graph.original_node
+    tensors = [one for one in inputs if one is not None and one.type().kind() == "TensorType" and one.node().kind() != "onnx::Constant"]
+    kinds = [result.type() for result in node.outputs()]
+    made = graph.op("perf4sight::" + node.kind().rpartition("::")[2], *tensors, outputs=len(kinds))
+    results = made if isinstance(made, (tuple, list)) else [made]
+    has_batch = any((one.type().varyingSizes() or [0])[0] is None for one in tensors)
+    for result, kind in zip(results, kinds):
+        sizes = kind.varyingSizes()
+        result.setType(kind.with_sizes([None, *sizes[1:]]) if has_batch and sizes else kind)
+    return made
 
 
 def _adaptive_pool(graph: _Graph, image: Any, size: Any) -> Any:

@@ -376,3 +376,92 @@ class Paired(nn.Module):
 
     def forward(self, x):
         return self.classify(x @ torch.view_as_real(torch.view_as_complex(self.pairs)).sum(2))
+
+
+class Averaged(nn.Module):
+    """An LSTM whose results of all time steps are averaged, with a projection or without (Sak et al. 2014)."""
+
+    def __init__(self, projection=0):
+        super().__init__()
+        self.layer, self.classify = nn.LSTM(24, 64, batch_first=True, proj_size=projection), nn.Linear(projection or 64, 5)
+
+    def forward(self, x):
+        return self.classify(self.layer(x)[0].mean(1))
+
+
+class Segments(nn.Module):
+    """Convolutions in segments that run again in backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.classify = nn.Conv2d(3, 16, 3, padding=1), nn.Linear(16, 5)
+        self.blocks = nn.ModuleList(nn.Sequential(
+            nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()) for _ in range(3))
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=True)
+        return self.classify(x.mean((2, 3)))
+
+
+class Bags(nn.Module):
+    """Means of looked-up entries, as in recommendation (Naumov et al. 2019), and layers behind them."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.EmbeddingBag(100, 32)
+        self.layers = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 5))
+
+    def forward(self, entries):
+        return self.layers(self.table(entries))
+
+
+class Greatest(nn.Module):
+    """An operator that no exporter of PyTorch writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32))
+
+    def forward(self, x):
+        return self.layers(torch.cummax(self.layers(x), 1)[0])
+
+
+class Upsampled(nn.Module):
+    """A sequence that a transposed convolution makes twice as long, as in generators of sound."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv1d(4, 16, 3, padding=1), nn.ReLU(), nn.ConvTranspose1d(16, 8, 4, 2, 1), nn.ReLU(), nn.Conv1d(8, 8, 3, padding=1))
+        self.classify = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.classify(self.layers(x).mean(2))
+
+
+class Adapter(nn.Module):
+    """A linear layer with a low-rank update (LoRA, Hu et al. 2021) whose factors are parameters."""
+
+    def __init__(self, width, result, rank=4):
+        super().__init__()
+        self.layer = nn.Linear(width, result)
+        self.down, self.up = nn.Parameter(torch.rand(rank, width)), nn.Parameter(torch.rand(result, rank))
+
+    def forward(self, x):
+        return self.layer(x) + x @ self.down.t() @ self.up.t()
+
+
+class Adapted(nn.Module):
+    """Such layers and others."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.adapters = nn.Embedding(50, 32), nn.ModuleList([Adapter(32, 64), Adapter(64, 32)])
+        self.mlp, self.classify = nn.Sequential(nn.Linear(32, 256), nn.GELU(), nn.Linear(256, 32)), nn.Linear(32, 5)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for adapter in self.adapters:
+            x = torch.relu(adapter(x))
+        return self.classify((x + self.mlp(x)).mean(1))

@@ -39,7 +39,8 @@ fn taken<'a>(inside: &Memo<'a>, outside: &Memo<'a>, plain: Step, pass: &Followed
         for (phase, index) in [(Phase::Forward, 0), (Phase::Backward, 1)] {
             let borrows = nodes.iter().map(|&node| borrowed(phase, node));
             let alive = pass.operators.get(&kind).map_or(&[][..], |alive| &alive[index]);
-            if borrows.clone().all(|bytes| bytes == 0) {
+            // PyTorch runs an LSTM with projections step by step, without such an operator.
+            if alive.is_empty() || borrows.clone().all(|bytes| bytes == 0) {
                 continue;
             }
             if alive.len() != nodes.len() {

@@ -13,6 +13,16 @@ pub struct Followed {
     /// The one of the fewest samples first; at least one.
     passes: Vec<FollowedPass>,
     weights: Vec<u64>,
+    channels_last: ChannelsLast,
+}
+
+/// Which tensors of a module are in `torch.channels_last`, so that its convolutions run so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChannelsLast {
+    /// The images that it reads.
+    pub images: bool,
+    /// The filters of its convolutions.
+    pub filters: bool,
 }
 
 /// A pass of so many samples.
@@ -73,13 +83,29 @@ impl Followed {
     pub fn new(step: Step, mut passes: Vec<FollowedPass>) -> Option<Self> {
         passes.sort_by_key(|pass| pass.samples);
         passes.dedup_by_key(|pass| pass.samples);
-        (!passes.is_empty()).then_some(Followed { step, passes, weights: Vec::new() })
+        (!passes.is_empty()).then_some(Followed {
+            step,
+            passes,
+            weights: Vec::new(),
+            channels_last: ChannelsLast::default(),
+        })
     }
 
     /// The same with the bytes of every trained weight, in the order in which the module hands them to an optimizer.
     #[must_use]
     pub fn with_weights(self, weights: Vec<u64>) -> Self {
         Followed { weights, ..self }
+    }
+
+    /// The same with tensors in `torch.channels_last`.
+    #[must_use]
+    pub fn with_channels_last(self, channels_last: ChannelsLast) -> Self {
+        Followed { channels_last, ..self }
+    }
+
+    /// Which tensors are in `torch.channels_last`.
+    pub fn channels_last(&self) -> ChannelsLast {
+        self.channels_last
     }
 
     /// The bytes of every trained weight in the module's order; empty where it is not known.

@@ -17,7 +17,7 @@ use super::values::Values;
 use super::warning::{Contradiction, Merged, Warning};
 use super::{PRODUCER, fold, keeping, operators, order, refused};
 use hashbrown::HashMap;
-use perf4sight_network::{Followed, FollowedPass, Keeping, Kernels, Network, NetworkBuilder, NodeId, Op};
+use perf4sight_network::{ChannelsLast, Followed, FollowedPass, Keeping, Kernels, Network, NetworkBuilder, NodeId, Op};
 use perf4sight_step::workload::{Precision, Stage, Step, Trainable};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -182,8 +182,11 @@ fn followed(model: &ModelProto) -> Option<Followed> {
         ..Step::published(Stage::parse(stage).ok()?)
     };
     let (weights, passes) = passes.strip_prefix("weights ")?.split_once('\n')?;
+    let (tensors, passes) = passes.strip_prefix("channels_last ")?.split_once('\n')?;
+    let is_so = |name: &str| tensors.split(',').any(|one| one == name);
     let followed = Followed::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)?;
-    Some(followed.with_weights(numbers(weights)?))
+    let channels_last = ChannelsLast { images: is_so("images"), filters: is_so("filters") };
+    Some(followed.with_weights(numbers(weights)?).with_channels_last(channels_last))
 }
 
 /// Numbers between commas.

@@ -200,7 +200,7 @@ fn activations_taken_apart_are_put_together() {
 fn activations_in_steps_are_told_where_no_note_says_whose_steps_they_are() {
     let silu =
         Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("Mul", &["s", "x"], "y", vec![]).output("y").load();
-    assert!(silu.warnings.iter().any(|warning| warning.starts_with("silu x1 stand in the file step by step")));
+    assert!(silu.warnings.iter().any(|warning| warning.starts_with("silu x1 are exported step by step")));
     let sigmoid = Draft::new().node("Sigmoid", &["x"], "y", vec![]).output("y").load();
     assert!(sigmoid.warnings.is_empty(), "{:?}", sigmoid.warnings);
     assert!(rewritten(&silu.network).warnings.is_empty());
@@ -967,6 +967,26 @@ fn an_operation_keeps_its_layout_its_domain_and_the_batch_in_its_numbers() {
     let network = draft.load().network;
     assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
     rewritten(&network);
+}
+
+#[test]
+fn transposed_convolutions_of_sequences_run_on_images_with_one_row() {
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(16), Is(24)]).weight("w", [16, 8, 4]);
+    let attributes = vec![with::ints("strides", vec![2]), with::ints("pads", vec![1, 1])];
+    let network = draft.node("ConvTranspose", &["x", "w"], "y", attributes).output("y").load().network;
+    // torch.nn.ConvTranspose1d: (24 - 1) * 2 - 2 * 1 + (4 - 1) + 1. Every number of the input is multiplied with 8 x 4 weights.
+    assert_eq!(network.output_shape(), &Shape::new([8, 48]));
+    assert_eq!((network.parameters(), network.macs()), (16 * 8 * 4, 16 * 24 * 8 * 4));
+    rewritten(&network);
+}
+
+#[test]
+fn samples_that_are_sorted_are_no_reason_to_refuse_a_network() {
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(8)]).numbers("zero", &[0]);
+    let draft = draft.node("Shape", &["x"], "sizes", vec![]).node("Gather", &["sizes", "zero"], "samples", vec![]);
+    let sorted = draft.node("TopK", &["x", "samples"], "s", vec![with::int("axis", 0)]);
+    let network = sorted.node("Relu", &["s"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.coverage().unknown.keys().collect::<Vec<_>>(), ["TopK"]);
 }
 
 #[test]

@@ -231,9 +231,9 @@ fn in_steps(f: &mut Formatter, activations: &BTreeMap<&str, usize>) -> Result {
     let kinds: Vec<String> = activations.iter().map(|(name, count)| format!("{name} x{count}")).collect();
     write!(
         f,
-        "{} stand in the file step by step, as exporters write PyTorch's own functions too, and are taken for these: where the program spells them out, \
-         training keeps every step, and its memory comes out too low, in a network of little else by half; PyTorch's default exporter (dynamo=True) \
-         notes which it was, and perf4sight.estimate_memory follows the module itself",
+        "{} are exported step by step, as PyTorch's own functions are too, and are taken for these: where the program spells them out, training keeps \
+         every step, and its memory comes out too low, in a network of little else by half; PyTorch's default exporter (dynamo=True) notes which it \
+         was, and perf4sight.estimate_memory follows the module itself",
         kinds.join(", ")
     )
 }
@@ -242,7 +242,7 @@ fn unsure(f: &mut Formatter, kinds: &BTreeMap<Unsure, usize>) -> Result {
     let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{} ({count} times)", kind.question())).collect();
     write!(
         f,
-        "memory in training depends on what the file does not tell: {}; the interval of memory holds both, and \
+        "memory in training depends on what no exported graph contains: {}; the interval of memory holds both, and \
          perf4sight.estimate_memory follows the module itself",
         kinds.join(", ")
     )

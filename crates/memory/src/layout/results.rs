@@ -1,7 +1,7 @@
 //! The layout of every operation's result.
 
 use super::Layout;
-use perf4sight_network::{Embedding, Network, Node, NodeId, Op};
+use perf4sight_network::{ChannelsLast, Embedding, Network, Node, NodeId, Op};
 use perf4sight_step::workload::Step;
 
 /// For every node, the layout of its result for so many samples; `tracked` marks the nodes for which autograd computes
@@ -13,10 +13,21 @@ pub(crate) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u6
         let sizes: Vec<u64> = std::iter::once(batch).chain(dims).collect();
         let inputs: Vec<&Layout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
         let math = uses_math_kernel(network, node, (step, tracked), &inputs);
-        let layout = result(node, sizes, &inputs, (math, reads_row(network, node)));
+        let layout = match is_channels_last(network, node) {
+            true => Layout::channels_last(sizes),
+            false => result(node, sizes, &inputs, (math, reads_row(network, node))),
+        };
         layouts.push(layout);
     }
     layouts
+}
+
+/// Whether a result is a channels-last image by what its module was made with: inputs that are, or filters, which a convolution follows
+/// (`mkldnn_conv_use_channels_last` of aten/src/ATen/native/ConvUtils.h).
+fn is_channels_last(network: &Network, node: &Node) -> bool {
+    let Some(followed) = network.followed().filter(|_| node.shape.rank() == 3) else { return false };
+    let ChannelsLast { images, filters } = followed.channels_last();
+    images && matches!(node.op, Op::Input(_)) || filters && matches!(node.op, Op::Conv(_)) && !reads_row(network, node)
 }
 
 /// Whether a node's input is the height-1 image view that PyTorch makes for a 1-D convolution.

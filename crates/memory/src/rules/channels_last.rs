@@ -9,6 +9,16 @@ use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::amount::{Amount, product};
 
 impl Blocked<'_> {
+    /// Whether the image that it reads is channels-last, or its filters are.
+    pub fn is_channels_last(&self) -> bool {
+        let is_so = self.operation.layout(0).is_channels_last() || self.filters_are_channels_last();
+        is_so && !self.operation.reads_row()
+    }
+
+    fn filters_are_channels_last(&self) -> bool {
+        self.operation.network.followed().is_some_and(|followed| followed.channels_last().filters)
+    }
+
     /// The result.
     pub fn forward_channels_last(&self) -> Vec<Move> {
         let filters = Take(self.filters());
@@ -26,14 +36,16 @@ impl Blocked<'_> {
         let given_back = turned.iter().map(|_| Drop(0)).collect::<Vec<_>>();
         let input = [InputGradient(0), filters, Drop(0)];
         let bias = self.kernel.bias.then_some(WeightGradient(1));
-        let weight = [Take(self.filters_gradient())].into_iter().chain(bias).chain([WeightGradient(0), Drop(0)]);
+        // The gradient of filters is copied once more into its layout (`to(memory_format)` in `mkldnn_convolution_backward_weights`).
+        let copied = [Take(self.filters_gradient()), Take(self.plain_filters())];
+        let weight = copied.into_iter().chain(bias).chain([WeightGradient(0), Drop(0), Drop(0)]);
         let weight = weight.filter(|_| self.learns());
         let input = input.into_iter().filter(|_| self.operation.tracked(0));
         turned.into_iter().chain(input).chain(weight).chain(given_back).collect()
     }
 
     fn turns_filters(&self) -> bool {
-        self.kernel.groups == 1 && !self.kernel.is_point()
+        self.kernel.groups == 1 && !self.kernel.is_point() && !self.filters_are_channels_last()
     }
 
     /// The gradient of depthwise filters is a whole block of inputs and outputs for each where the kernel is larger

@@ -168,8 +168,8 @@ impl Blocked<'_> {
     }
 
     /// Filters in PyTorch's layout.
-    fn plain_filters(&self) -> Amount {
-        let elements = [self.seen(), self.kernel.out_channels as u64, self.kernel.area()];
+    pub fn plain_filters(&self) -> Amount {
+        let elements = [self.seen() / self.kernel.groups as u64, self.kernel.out_channels as u64, self.kernel.area()];
         Amount::once(product([self.operation.number()].into_iter().chain(elements)))
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
         Some(blocked) if blocked.takes_columns() => own(rule, operation, conv),
-        Some(blocked) if operation.layout(0).is_channels_last() && !operation.reads_row() => {
+        Some(blocked) if blocked.is_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
         }
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),

@@ -1,7 +1,7 @@
 //! Shapes of selections: lookups by index, one-hot codes, the largest elements.
 
 use crate::call::{Call, axis};
-use crate::number::Dims;
+use crate::number::{Dims, Number};
 
 pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
     let input = |index: usize| inputs.get(index)?.as_ref();
@@ -28,9 +28,10 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
         }
         "TopK" => {
             let mut dims = input(0)?.clone();
-            let count = call.int("k").or_else(|| call.constant(1)?.as_integers().first().copied())?;
+            // Samples that are sorted are as many as the batch is large.
+            let count = call.int("k").map(Number::from).or_else(|| call.constant(1)?.values.first().copied())?;
             let along = along(dims.len(), -1)?;
-            dims[along] = count.into();
+            dims[along] = count;
             Some(vec![dims.clone(), dims])
         }
         _ => None,

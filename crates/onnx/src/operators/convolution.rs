@@ -113,25 +113,36 @@ pub(super) fn size(value: i64) -> Result<usize, Misfit> {
 
 /// A transposed convolution, whose filters are stored by input, then by output channels of a group.
 pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
+    if call.input(1).fixed_dims().is_some_and(|dims| dims.len() == 3) {
+        return sequence::transposed(to, call);
+    }
     let image = to.image(call)?;
     let [channels, of_group, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, channels, 1)?;
-    // PyTorch never writes the form that gives sizes instead of paddings.
-    if call.ints("output_shape").is_some() || call.text("auto_pad").starts_with("SAME") {
-        return Err(Misfit::Unsupported);
-    }
+    check_gives_paddings(call)?;
     let window = window(call, to.builder.shape(image.id).image(), [height, width], [0; 4])?;
     let extra = match call.ints("output_padding") {
         None | Some([]) => [0, 0],
         Some(&[bottom, right]) => [size(bottom)?, size(right)?],
         Some(_) => return Err(Misfit::Wrong("has an output_padding that is none of an image".into())),
     };
-    let out_channels = of_group.saturating_mul(groups);
-    let bias = to.has_bias(call);
-    let conv = Conv { out_channels, window, groups, bias };
-    let node = to.add_like(&to.name(call), Op::ConvTranspose(ConvTranspose { conv, extra }), &[image])?;
+    let conv = Conv { out_channels: of_group.saturating_mul(groups), window, groups, bias: to.has_bias(call) };
+    transposed_layer(to, call, ConvTranspose { conv, extra }, image)
+}
+
+/// PyTorch never writes the form that gives sizes instead of paddings.
+pub(super) fn check_gives_paddings(call: &Call) -> Result<(), Misfit> {
+    match call.ints("output_shape").is_some() || call.text("auto_pad").starts_with("SAME") {
+        true => Err(Misfit::Unsupported),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn transposed_layer(to: &mut Translation, call: &Call, layer: ConvTranspose, image: Feature) -> Outcome {
+    let outputs = layer.conv.bias.then_some(layer.conv.out_channels);
+    let node = to.add_like(&to.name(call), Op::ConvTranspose(layer), &[image])?;
     to.store_filters(node.id, call.input(1), 1);
-    let result = to.count_layer(node, call, bias.then_some(out_channels))?;
+    let result = to.count_layer(node, call, outputs)?;
     single(restored(to, call, result, 0)?)
 }

@@ -38,9 +38,10 @@ fn arg_max(to: &mut Translation, call: &Call) -> Outcome {
 
 fn top_k(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
+    // Of samples there are as many as the batch is large.
+    let axis = to.axis(input, call.int("axis").unwrap_or(-1))?;
     let count = call.int("k").or_else(|| call.constant(1)?.as_integers().first().copied());
     let count = size(count.ok_or(Misfit::Unsupported)?)?;
-    let axis = to.axis(input, call.int("axis").unwrap_or(-1))?;
     let largest = call.int("largest").unwrap_or(1) != 0;
     let is_read = |place: &usize| call.node.output.get(*place).is_some_and(|name| to.values.is_read(name));
     let read: Vec<usize> = [0, 1].into_iter().filter(is_read).collect();

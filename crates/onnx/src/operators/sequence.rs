@@ -1,11 +1,11 @@
 //! Convolutions and poolings of sequences: PyTorch runs them on images with one row.
 
-use super::convolution::{check_channels, layer, size};
+use super::convolution::{check_channels, check_gives_paddings, layer, size, transposed_layer};
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value};
-use perf4sight_network::{Conv, Op, Shape, Window};
+use perf4sight_network::{Conv, ConvTranspose, Op, Shape, Window};
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let [out_channels, seen, length] = call.fixed(1)?;
@@ -15,8 +15,29 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let image = image(to, call)?;
     check_channels(to, image, seen, groups)?;
     let result = layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)?;
-    match result.as_slice() {
-        &[Value::Feature(result)] => sequence(to, call, result),
+    of_row(to, call, &result)
+}
+
+pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
+    let [channels, of_group, length] = call.fixed(1)?;
+    let groups = size(call.int("group").unwrap_or(1))?;
+    check_gives_paddings(call)?;
+    let extra = match call.ints("output_padding") {
+        None | Some([]) => 0,
+        Some(&[after]) => size(after)?,
+        Some(_) => return Err(Misfit::Wrong("has an output_padding that is none of a sequence".into())),
+    };
+    let window = window(call, length)?;
+    let image = image(to, call)?;
+    check_channels(to, image, channels, 1)?;
+    let conv = Conv { out_channels: of_group.saturating_mul(groups), window, groups, bias: to.has_bias(call) };
+    let result = transposed_layer(to, call, ConvTranspose { conv, extra: [0, extra] }, image)?;
+    of_row(to, call, &result)
+}
+
+fn of_row(to: &mut Translation, call: &Call, result: &[Value]) -> Outcome {
+    match *result {
+        [Value::Feature(result)] => sequence(to, call, result),
         _ => Err(Misfit::Unsupported),
     }
 }

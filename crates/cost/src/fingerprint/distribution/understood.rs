@@ -33,7 +33,7 @@ pub fn check_understood(network: &Network) -> Result<()> {
     );
     Err(Error::input(problem)
         .expected(format!("at least {} of them", Percent(100.0 * LEAST_COVERAGE)))
-        .help("export the network with standard ONNX operations"))
+        .help("write what these compute with operators that ONNX has"))
 }
 
 fn check_sizes(network: &Network) -> Result<()> {

@@ -177,7 +177,7 @@ impl Simulated {
         match self.between.map(|bytes| bytes.to_string()) {
             [least, most] if least == most => at_peak,
             [least, most] => format!(
-                "{at_peak} The file does not tell what the module's code keeps: the peak is between {least} and {most}."
+                "{at_peak} The file does not contain what the module's code keeps: the peak is between {least} and {most}."
             ),
         }
     }
