@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 import warnings
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Sequence, Tuple
 
 from . import _private, _symbols
 from ._errors import Error, NetworkError

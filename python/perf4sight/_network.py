@@ -14,6 +14,8 @@ from ._program import ask
 
 # The note that names buffers to the program.
 BUFFERS = "perf4sight.buffers"
+# The note that this package exported the file, in a stage.
+MODULE = "perf4sight.module"
 # The note of what passes of the module itself take.
 FOLLOWED = "perf4sight.followed"
 UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors without contents: memory is that of its graph alone, "
@@ -145,7 +147,7 @@ def _traced(
             held = _held(stand_in)
             stand_in.forward = _flat(stand_in.forward, given)
             onnx, asks = _exporter.export(stand_in, given.names, tensors, weights)
-            return onnx + _note(BUFFERS, "\n".join("%s %d" % one for one in held)), asks
+            return onnx + _note(MODULE, stage) + _note(BUFFERS, "\n".join("%s %d" % one for one in held)), asks
 
         try:
             return exported(weights)
@@ -155,6 +157,8 @@ def _traced(
             try:
                 # Code that reads the strides of its weights does not run on one number that is seen in their shapes.
                 return exported(True)
+            except _exporter.Unsupported:  # its code runs with them
+                raise
             except NetworkError:
                 raise problem from None
 

@@ -56,17 +56,18 @@ def _number(node: Any) -> "int | None":
 
 
 def _named(graph: Any, *inputs: Any) -> Any:
-    """An operator that ONNX has none for: its name, the tensors that it reads, and the shapes of its results as they were traced, with the batch of what it
-    reads."""
+    """An operator that ONNX has none for: its name, and the tensors that it reads. What depends on the batch has the shape of what is read first: the
+    exporter keeps no other shape of a result that it does not know."""
     node = graph.original_node
     tensors = [one for one in inputs if one is not None and one.type().kind() == "TensorType" and one.node().kind() != "onnx::Constant"]
+    shapes = [one.type().varyingSizes() or [None] for one in tensors]
     kinds = [result.type() for result in node.outputs()]
+    has_batch = any(shape[0] is None for shape in shapes)
+    if has_batch and any((kind.varyingSizes() or [])[1:] != shapes[0][1:] for kind in kinds):
+        raise ValueError("what %s gives is not as large as what it reads" % node.kind())
     made = graph.op("perf4sight::" + node.kind().rpartition("::")[2], *tensors, outputs=len(kinds))
-    results = made if isinstance(made, (tuple, list)) else [made]
-    has_batch = any((one.type().varyingSizes() or [0])[0] is None for one in tensors)
-    for result, kind in zip(results, kinds):
-        sizes = kind.varyingSizes()
-        result.setType(kind.with_sizes([None, *sizes[1:]]) if has_batch and sizes else kind)
+    for result, kind in zip(made if isinstance(made, (tuple, list)) else [made], kinds):
+        result.setType(kind.with_sizes(shapes[0]) if has_batch else kind)
     return made
 
 

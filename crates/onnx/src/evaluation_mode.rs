@@ -11,6 +11,8 @@
 //!   fused by hand before the export keep their names; if every convolution has a bias, a softer warning says so.
 //! - our own note, in files written from a folded network.
 //!
+//! Files of our Python module have none of these signs, whatever they look like.
+//!
 //! Dropout and stochastic depth vanish in evaluation mode. Most networks of tokens have one or the other, whose masks take a good
 //! part of their memory. If the older exporter keeps the weights of products as they are, it was called with training=TRAINING;
 //! if it transposed them ahead (`onnx::MatMul_498`), it most likely was not. The default one leaves no such sign.
@@ -27,6 +29,8 @@ mod tests;
 /// The note on batch-norm in our files: that it was folded, or that there never was one although it looks so.
 const KEY: &str = "perf4sight.batch_norm";
 const FOLDED: &str = "folded";
+/// The note of our Python module, which exports what a module runs in the asked mode: nothing is missing that the module has.
+const MODULE: &str = "perf4sight.module";
 const NONE: &str = "none";
 
 /// The note for a file that we write, if it needs one.
@@ -38,12 +42,15 @@ pub(super) fn note(network: &Network) -> Option<StringStringEntryProto> {
     value.map(|value| StringStringEntryProto { key: Some(KEY.into()), value: Some(value.into()) })
 }
 
-fn noted(model: &ModelProto) -> Option<&str> {
-    model.metadata_props.iter().find(|note| note.key() == KEY).map(|note| note.value())
+fn noted<'a>(model: &'a ModelProto, key: &str) -> Option<&'a str> {
+    model.metadata_props.iter().find(|note| note.key() == key).map(|note| note.value())
 }
 
 pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> bool {
-    if let Some(note) = noted(model) {
+    if noted(model, MODULE).is_some() {
+        return false;
+    }
+    if let Some(note) = noted(model, KEY) {
         return note == FOLDED;
     }
     let renamed = reading.filters.values().any(|filters| filters.tensor.starts_with("onnx::Conv_"));
@@ -53,9 +60,12 @@ pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, readi
 
 /// Warnings about what evaluation mode may have removed; whether the batch-norm is folded is already set in the network.
 pub(super) fn warnings(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> Vec<Warning> {
+    if noted(model, MODULE).is_some() {
+        return Vec::new();
+    }
     let batch_norm = match reading.restored {
         _ if reading.network.is_folded() => Some(Warning::FoldedBatchNorm),
-        0 => (!reading.has_notes && noted(model).is_none() && is_fused(graph, &reading.network))
+        0 => (!reading.has_notes && noted(model, KEY).is_none() && is_fused(graph, &reading.network))
             .then_some(Warning::MaybeFusedBatchNorm),
         restored => Some(Warning::RestoredBatchNorm(restored)),
     };

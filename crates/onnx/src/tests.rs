@@ -197,6 +197,13 @@ fn activations_taken_apart_are_put_together() {
 }
 
 #[test]
+fn one_operator_is_no_activation_in_steps() {
+    // `torch.nn.functional.normalize` keeps norms from zero: `norm.clamp_min(1e-12)`.
+    let draft = Draft::new().number("least", 1e-12).node("Clip", &["x", "least"], "y", vec![]).output("y");
+    assert_eq!(draft.load().warnings, Vec::<String>::new());
+}
+
+#[test]
 fn activations_in_steps_are_told_where_no_note_says_whose_steps_they_are() {
     let silu =
         Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("Mul", &["s", "x"], "y", vec![]).output("y").load();

@@ -1,5 +1,6 @@
 //! Files that may lack the random operations of training.
 
+use crate::schema::StringStringEntryProto;
 use crate::tests::*;
 
 /// The end of a token network, whose projection is called `weight`; in evaluation mode PyTorch's older exporter writes no random
@@ -10,6 +11,18 @@ fn normalised(weight: &str, drawn: bool) -> Vec<String> {
     let draft = draft.node("MatMul", &["normed", weight], "projected", vec![]);
     let last = if drawn { "Dropout" } else { "Relu" };
     draft.node(last, &["projected"], "y", vec![]).output("y").load().warnings
+}
+
+#[test]
+fn a_module_lacks_nothing_that_its_file_lacks() {
+    // Residual sums of convolutions without a normalisation, and tokens without dropout.
+    let mut draft = Draft::new().weight("onnx::Conv_1", [3, 3, 1, 1]).weight("onnx::MatMul_41", [8, 8]);
+    let note = |key: &str| StringStringEntryProto { key: Some(key.into()), value: Some("training".into()) };
+    draft.0.metadata_props.push(note("perf4sight.module"));
+    let draft = draft.node("Conv", &["x", "onnx::Conv_1"], "c", vec![]).node("Add", &["c", "x"], "s", vec![]);
+    let loaded = draft.node("MatMul", &["s", "onnx::MatMul_41"], "y", vec![]).output("y").load();
+    assert!(!loaded.network.is_folded());
+    assert_eq!(loaded.warnings, Vec::<String>::new());
 }
 
 #[test]

@@ -120,11 +120,14 @@ fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: V
     let is_own = |activation| op == Op::Activation(activation);
     let found = recognised(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
     // An exporter writes these steps for one operator, and so does a program that computes them itself.
-    let unnoted = |activation| !to.ours && !is_own(activation) && notes::operation(call.node).is_empty();
-    let found = found.filter(|(activation, _)| !unnoted(*activation) || to.keeping != Keeping::Most);
+    let is_one_step = |root| matches!(inputs, [only] if only.id == root);
+    let unnoted = |(activation, root)| {
+        !to.ours && !is_own(activation) && !is_one_step(root) && notes::operation(call.node).is_empty()
+    };
+    let found = found.filter(|found| !unnoted(*found) || to.keeping != Keeping::Most);
     let node = match found {
         Some((activation, root)) => {
-            if unnoted(activation) {
+            if unnoted((activation, root)) {
                 *to.noticed.in_steps.entry(activation.name()).or_default() += 1;
             }
             let root = Feature { id: root, ..inputs[0] };
