@@ -927,6 +927,25 @@ fn steps_between_exchanges_of_gradients_are_one() {
     assert!((before - 46.0).abs() < 0.2 && (after - 31.0).abs() < 0.2, "{before} {after} {outcome:?}");
 }
 
+/// Rank 1 records the second exchange of a step without its size.
+#[test]
+fn exchanges_without_a_size_on_a_rank_are_matched_by_order() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..4).flat_map(|number| {
+            let begin = 30_000.0 * f64::from(number);
+            let range = |from: f64, args| on(8, "user_annotation", "gloo:all_reduce", [begin + from, 5000.0], args);
+            let [small, large] = [100, 200].map(|size| format!(r#""Input Dims":[[{size}]],"Input type":["float"]"#));
+            let second = if rank == 1 { "" } else { &large };
+            [step(number, [begin, 25_000.0]), range(2000.0, &small), range(10_000.0, second), range(18_000.0, &small)]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert_eq!(analysis.job.steps.len(), 4, "{:?}", analysis.warnings());
+    assert_eq!(analysis.exchanges.whole().count(), 12);
+}
+
 /// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
 #[test]
 fn what_a_rank_does_longer_now_and_then_is_named() {

@@ -40,12 +40,9 @@ const OUTSIDE: &str = "";
 pub(super) fn of(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Exchange> {
     let mut found: HashMap<(Key, usize), Vec<Part>> = HashMap::new();
     let mut counts: HashMap<Key, Vec<usize>> = HashMap::new();
-    for (rank, calls) in calls.iter().enumerate() {
+    for (rank, keys) in keys(job, calls, shifts).into_iter().enumerate() {
         let mut seen: HashMap<Key, usize> = HashMap::new();
-        let names = step_names(job, rank);
-        for (index, call) in calls.iter().enumerate().filter(|(_, call)| !batches::is_batch(call)) {
-            let step = call.step.map_or_else(|| outside(job, rank, call), |step| names[step].clone());
-            let key = key(call, job, rank, step, shifts);
+        for (index, key) in keys {
             // Calls that were enqueued together share their number.
             let nth = seen.entry(key.clone()).or_default();
             found.entry((key, *nth)).or_default().push(Part { rank, call: index });
@@ -64,6 +61,34 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Exchang
     exchanges.sort_by_key(|exchange| (exchange.parts[0].rank, exchange.parts[0].call));
     exchanges.sort_by_key(|exchange| exchange.step);
     exchanges
+}
+
+/// What the calls of each rank have in common with others, with their indices. Where one is recorded without its size, as those of gloo
+/// may be, no size distinguishes those that are alike otherwise.
+fn keys(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Vec<(usize, Key)>> {
+    let of_rank = |(rank, calls): (usize, &Vec<Call>)| {
+        let names = step_names(job, rank);
+        let alone = calls.iter().enumerate().filter(|(_, call)| !batches::is_batch(call));
+        let key = |(index, call): (usize, &Call)| {
+            let step = call.step.map_or_else(|| outside(job, rank, call), |step| names[step].clone());
+            (index, key(call, job, rank, step, shifts))
+        };
+        alone.map(key).collect()
+    };
+    let mut keys: Vec<Vec<(usize, Key)>> = calls.iter().enumerate().map(of_rank).collect();
+    let lack_size = |(_, key): &(usize, Key)| match key {
+        Key::Order(alike) if alike.bytes.is_none() && alike.operation.is_even() => Some(alike.clone()),
+        Key::Order(_) | Key::Id(_) | Key::Sequence { .. } => None,
+    };
+    let lacking: HashSet<Alike> = keys.iter().flatten().filter_map(lack_size).collect();
+    for (_, key) in keys.iter_mut().flatten() {
+        if let Key::Order(alike) = key
+            && lacking.contains(&Alike { bytes: None, ..alike.clone() })
+        {
+            alike.bytes = None;
+        }
+    }
+    keys
 }
 
 /// Where a call outside of steps is among the steps that all ranks have. A rank may have recorded more before them, or exchange on
