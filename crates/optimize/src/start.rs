@@ -7,6 +7,7 @@ use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::StepGraph;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
+use perf4sight_replay::plain_step::PlainStep;
 use perf4sight_replay::replayed::Request;
 use perf4sight_replay::simulate::{Schedule, simulate};
 use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict, variations};
@@ -75,8 +76,11 @@ impl Start {
         let mut warnings = analysis.warnings();
         warnings.extend(far(&recorded));
         warnings.extend(without_exchange(analysis));
-        if let Some(plain) = request.plain(&analysis.job) {
-            check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
+        warnings.extend(straggler(analysis));
+        if let Some(PlainStep { time: plain, .. }) = request.plain(analysis) {
+            if request.plain.is_some() {
+                check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
+            }
             let distortion = recorded.take_out_distortion(plain);
             let unexplained = distortion.correction == Correction::None;
             warnings.extend(unexplained.then(|| {
@@ -184,6 +188,23 @@ fn unsure(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
                 counted(steps as u64, "step")
             )
         })
+    })
+}
+
+/// From this share of a step on that the others wait for one rank, what they do themselves is the smaller part of the answer.
+const LONG: f64 = 0.1;
+
+/// That the others wait for a rank, which no change here makes shorter.
+fn straggler(analysis: &Analysis) -> Option<String> {
+    let first = analysis.first_straggler()?;
+    let caused = first.caused.mean;
+    let is_certain = first.steadiness >= 0.5 && caused > analysis.waiting.uncertainty;
+    (is_certain && first.share >= LONG).then(|| {
+        format!(
+            "the others wait {} of a step for rank {}, which nothing here changes: perf4sight replay says what it does longer",
+            Milliseconds(caused),
+            analysis.job.ranks[first.rank].number
+        )
     })
 }
 

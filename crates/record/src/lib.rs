@@ -140,7 +140,10 @@ impl Record {
         match process_reports::files(&self.out).first() {
             Some(file) if !self.overwrite => Err(Error::usage("a recording is stored here already")
                 .file(file)
-                .help(format!("record into another folder ({}), or replace this one (overwrite)", self.out_key))),
+                .help(format!(
+                    "record into another folder (--{}, or the key {0} of a configuration), or replace this recording (--overwrite)",
+                    self.out_key
+                ))),
             _ => Ok(()),
         }
     }

@@ -226,8 +226,11 @@ impl Outcome<'_> {
             );
         }
         if with_torch().next().is_some() {
-            return failed("no step of an optimizer and no batch of a DataLoader was seen")
-                .help("put profiler.enable_profiling() and profiler.disable_profiling() around an iteration (docs/recording.md); what it starts with a PYTHONPATH of its own loads no recorder");
+            let error = failed("no step of an optimizer and no batch of a DataLoader was seen");
+            return error.help(match self.exit_code() {
+                Some(_) => "the command failed: see what it printed above",
+                None => "put profiler.enable_profiling() and profiler.disable_profiling() around an iteration (docs/recording.md); what it starts with a PYTHONPATH of its own loads no recorder",
+            });
         }
         match self.reports.iter().find(|report| report.torch.is_some()) {
             Some(without) => failed(&format!("{} has no PyTorch", without.executable))

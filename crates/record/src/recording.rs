@@ -43,6 +43,10 @@ pub struct Recording {
     /// The number of threads for operators; the first recordings lack it.
     #[serde(default)]
     pub threads: Option<u32>,
+    /// The number that Linux gave to its start (`/proc/sys/kernel/random/boot_id`): processes with the same one share a clock. Older
+    /// recordings lack it.
+    #[serde(default)]
+    pub boot: Option<String>,
     /// The number of ranks; 1 if the script has no ranks.
     #[serde(default = "one")]
     pub ranks: u32,

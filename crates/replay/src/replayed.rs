@@ -31,6 +31,8 @@ pub struct Replayed {
     pub as_recorded: u64,
     /// Nanoseconds of the mean step, replayed, if steps differ in what takes long and none is typical.
     pub mean: Option<u64>,
+    /// The scenario that shows it, if the steps themselves do not.
+    pub shown_by: Option<String>,
     /// Nanoseconds between which a step without recording is; none if its time is known.
     pub plain_bounds: Option<[u64; 2]>,
     /// The time on the critical path of the typical step by rank and kind, the largest first.
@@ -119,9 +121,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// Nanoseconds of a job's step without the profiler, if given.
-    pub fn plain(&self, job: &Job) -> Option<u64> {
-        self.plain.map(|time| time.saturating_mul(job.cycle as u64))
+    /// A job's step without the profiler: as given, else as it was timed next to the traces; none if it is not known.
+    pub fn plain(&self, analysis: &Analysis) -> Option<PlainStep> {
+        let given = self.plain.map(|time| time.saturating_mul(analysis.job.cycle as u64));
+        given.map(|time| PlainStep { time, steps: None }).or(analysis.plain.clone().ok().flatten())
     }
 
     /// Checks the scenarios and the table, before any trace is read.
@@ -170,16 +173,16 @@ impl Request {
         Ok(communication)
     }
 
-    /// Whether any scenario brings something else to the typical step than to all recorded ones. One that cannot be asked is refused
+    /// The first scenario that brings something else to the typical step than to all recorded ones. One that cannot be asked is refused
     /// later.
-    fn depends_on_step(&self, recorded: &Recorded, known: &Known) -> Result<bool> {
+    fn depends_on_step(&self, recorded: &Recorded, known: &Known) -> Result<Option<String>> {
         let communication = self.communication(recorded)?;
         let depends = |text: &String| {
             changes(text, known)
                 .and_then(|changes| depends_on_step(recorded, &communication, &changes))
                 .unwrap_or(false)
         };
-        Ok(!recorded.varies && self.what_ifs.iter().any(depends))
+        Ok(self.what_ifs.iter().find(|text| !recorded.varies && depends(text)).cloned())
     }
 
     /// What an all-reduce of so many ranks costs by the table, if there is one.
@@ -229,15 +232,14 @@ impl Replayed {
         let Analysis { job, exchanges, clocks, .. } = analysis;
         let (mut recorded, left_out) = Recorded::with_left_out(job, exchanges, clocks)?;
         let known = request.known_of(job)?;
-        if request.depends_on_step(&recorded, &known)? {
+        let shown_by = request.depends_on_step(&recorded, &known)?;
+        if shown_by.is_some() {
             recorded.take_mean_of_all();
         }
         let steps = steps(&recorded);
         let [least, undisturbed, as_recorded] = [recorded.least(), recorded.typical.clone(), recorded.as_recorded()]
             .map(|step| step.time(&simulate(&step.graph)));
-        let given = request.plain(job).map(|time| PlainStep { time, steps: None });
-        let plain = given.or(analysis.plain.clone().ok().flatten());
-        let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
+        let distortion = request.plain(analysis).map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
         if before == 0 {
@@ -274,6 +276,7 @@ impl Replayed {
             undisturbed,
             as_recorded,
             mean,
+            shown_by,
             plain_bounds,
             critical: shares(&step.graph, &path, before),
             names: names.into_iter().map(|(name, time)| (name.to_owned(), time)).collect(),

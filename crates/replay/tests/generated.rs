@@ -845,6 +845,7 @@ fn rooted(is_broadcast: bool, late: Option<(usize, f64)>) -> Vec<[[f64; 4]; 3]> 
 }
 
 /// Of a broadcast the others wait for the root, of a gather the root for all others; the other ranks may be ahead of each other by a step.
+/// What the late rank waits for its own message, 1, is not in the times of the others.
 #[test]
 fn who_is_late_for_a_broadcast_or_a_gather_is_waited_for() {
     for (name, late) in [("broadcast", 0), ("broadcast", 1), ("gather", 1)] {
@@ -872,7 +873,7 @@ fn who_is_late_for_a_broadcast_or_a_gather_is_waited_for() {
         let replayed = asked(&folder, &format!("rank {late} as the others"));
         let (_, outcome) = replayed.answered().next().unwrap();
         let after = outcome.after.time / 1e6;
-        assert!((after - truth).abs() < 1.0, "{name}, rank {late}: {after} for {truth}, {outcome:?}");
+        assert!((after - truth).abs() < 1.2, "{name}, rank {late}: {after} for {truth}, {outcome:?}");
     }
 }
 

@@ -16,6 +16,8 @@ const LARGE: u64 = 1 << 16;
 pub struct HalfGradients {
     /// What is in half precision already.
     pub in_half: InHalf,
+    /// Whether processors take as long to add up halves as twice as many bytes of floats.
+    pub is_slow: bool,
 }
 
 impl Change for HalfGradients {
@@ -24,6 +26,7 @@ impl Change for HalfGradients {
             return Err(Error::input("the gradients are recorded in half precision already"));
         }
         let buckets = buckets_of(&scenario.step)?;
+        let on_processors = !has_kernels(&scenario.step);
         let per_byte = CAST * copy_per_byte(&scenario.step).unwrap_or(0.0);
         for (index, _) in buckets {
             let transfer = &mut scenario.step.transfers[index];
@@ -37,7 +40,8 @@ impl Change for HalfGradients {
                 .ok_or_else(|| Error::input("how long an all-reduce takes is not known from these traces"))?;
             transfer.bytes = Some(bytes / 2);
             let graph = &mut scenario.step.graph;
-            let shorter = graph.node(transfer.node).duration as f64 * time / whole;
+            let ratio = if self.is_slow && on_processors { 1.0 } else { time / whole };
+            let shorter = graph.node(transfer.node).duration as f64 * ratio;
             graph.set_duration(transfer.node, shorter.round() as u64);
             let cast = (per_byte * bytes as f64).round() as u64;
             let ends = transfer.parts.iter().flat_map(|part| [Some(part.launch), part.wait]).flatten();
@@ -48,13 +52,21 @@ impl Change for HalfGradients {
     }
 
     fn assumption(&self) -> Option<String> {
-        Some("casts of gradients take three quarters of copying them on CPUs, and nothing beside it on GPUs; libraries add up halves as fast as floats".to_owned())
+        Some("casts of gradients take three quarters of copying them on CPUs, and nothing beside it on GPUs; libraries add up halves as fast as floats, and on CPUs at half that rate in the bound".to_owned())
     }
+
+    fn bounds(&self) -> Vec<Box<dyn Change>> {
+        vec![Box::new(HalfGradients { is_slow: true, ..self.clone() })]
+    }
+}
+
+fn has_kernels(step: &StepGraph) -> bool {
+    step.graph.nodes().iter().any(|node| node.kind == Kind::Kernel)
 }
 
 /// Nanoseconds per byte of copying a gradient into its bucket on a CPU; none where kernels do it.
 fn copy_per_byte(step: &StepGraph) -> Option<f64> {
-    if step.graph.nodes().iter().any(|node| node.kind == Kind::Kernel) {
+    if has_kernels(step) {
         return None;
     }
     let gradients = step.ranks.iter().flat_map(|rank| &rank.gradients).filter(|gradient| gradient.bytes >= LARGE);

@@ -38,7 +38,7 @@ impl Pass for Amp {
         let in_half = start.known.in_half.clone();
         let autocast = HalfPrecision { lists: wanted.autocast.clone(), rates, in_half: in_half.clone() };
         let edits: [(&str, Rc<dyn Change>); 2] =
-            [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients { in_half }))];
+            [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients { in_half, ..HalfGradients::default() }))];
         edits
             .into_iter()
             .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Rounded, start), change));

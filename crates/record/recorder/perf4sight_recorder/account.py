@@ -22,6 +22,15 @@ SELDOM = 1.0
 """Seconds between two words on how many iterations are done: writing a file takes some ten microseconds."""
 
 
+def boot():
+    """What is the same in all processes since the system started, whose clock they share; None where nothing says it."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except (IOError, OSError):
+        return None
+
+
 class Account(object):
     """What is known of this process's recording; each word of it is in a file at once, for the process may be killed."""
 

@@ -174,7 +174,7 @@ class Recorder(object):
         words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.account.settings["stacks"])
         # Without Kineto they are recorded separately.
         words.update(calls=self.account.settings["stacks"] and (records_calls() or not has_kineto()))
-        words.update(threads=torch.get_num_threads())
+        words.update(threads=torch.get_num_threads(), boot=account.boot())
         words.update(asked=self.account.settings["iterations"], warm_up=self.account.settings["warm_up"])
         trace.write(self.profiler.pieces, self.account.path(words["trace"]), self.account.folder(words["trace"]))
         account.save(self.account.path(name + ".recording.json"), words)

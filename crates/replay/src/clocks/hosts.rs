@@ -1,13 +1,18 @@
 //! Which ranks share a clock, since their traces are of one host.
 
 use crate::ranks::{Job, Rank};
+use perf4sight_record::Recording;
 use std::collections::BTreeSet;
 
-/// For each rank, whether it ran on the host of the first one. Traces do not contain the host; the names that
-/// `torch.profiler.tensorboard_trace_handler` gives their files do.
+/// For each rank, whether it ran on the host of the first one. Traces do not contain the host; what `perf4sight record` writes next to
+/// them does, and the names that `torch.profiler.tensorboard_trace_handler` gives their files.
 pub(super) fn of_first(job: &Job) -> Vec<bool> {
     if job.ranks.iter().all(|rank| rank.trace.header.calculated) {
         return vec![true; job.ranks.len()];
+    }
+    let boots: Vec<Option<String>> = job.ranks.iter().map(boot).collect();
+    if boots.iter().all(Option::is_some) {
+        return boots.iter().map(|boot| *boot == boots[0]).collect();
     }
     let named: Vec<Option<(&str, &str)>> = job.ranks.iter().map(host_and_process).collect();
     let Some((host, _)) = named[0] else { return vec![false; named.len()] };
@@ -16,6 +21,11 @@ pub(super) fn of_first(job: &Job) -> Vec<bool> {
     // Containers may all have the same name and the same numbers of processes.
     let is_one = processes.iter().collect::<BTreeSet<_>>().len() == processes.len();
     named.iter().map(|name| is_one && on_it(name)).collect()
+}
+
+/// The start of the system that a rank was recorded in.
+fn boot(rank: &Rank) -> Option<String> {
+    Recording::next_to(&rank.trace.file).ok()??.boot
 }
 
 /// Host and process in a name such as `node1_4711.1795722663321054322.pt.trace.json`, if a thread of the trace is of that

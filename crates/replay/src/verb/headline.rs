@@ -179,11 +179,11 @@ fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {
     above_zero && first.caused.mean > analysis.waiting.uncertainty
 }
 
-/// Whether one thing takes so much longer on the first straggler than on the others that they have to wait for it, whatever
+/// Whether what is named takes so much longer on the first straggler than on the others that they have to wait for it, whatever
 /// the clocks show: a duration is by one clock.
 fn durations_show(first: &Straggler) -> bool {
-    let longest = first.excess.iter().find(|one| one.activity != Activity::LaterStart);
-    longest.is_some_and(|one| one.longer() >= HIDING * first.to_explain())
+    let own = first.excess.iter().filter(|one| one.activity != Activity::LaterStart).take(NAMED);
+    own.map(Excess::longer).sum::<f64>() >= HIDING * first.to_explain()
 }
 
 fn despite_clocks(analysis: &Analysis, first: &Straggler) -> String {

@@ -365,7 +365,8 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     });
     let varies = replayed.mean.map(|mean| {
         format!(
-            "steps differ in what takes long in them: the replayed step that is shown is the one of median length, and those of what-ifs are the mean of all, {} without a change",
+            "steps differ in what takes long in them{}: the replayed step that is shown is the one of median length, and those of all what-ifs are the mean of all, {} without a change",
+            replayed.shown_by.as_ref().map_or_else(String::new, |text| format!(", as the what-if \"{text}\" shows, which brings some of them more than others")),
             Milliseconds(mean as f64 / 1e6)
         )
     });

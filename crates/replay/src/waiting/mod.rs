@@ -3,6 +3,7 @@
 mod activity;
 mod blocked;
 mod layers;
+mod origin;
 mod spans;
 mod straggler;
 mod timed;
@@ -16,6 +17,7 @@ pub use timed::Timed;
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::ranks::{Job, JobStep};
+use origin::Wait;
 use perf4sight_base::summary::Summary;
 use std::cmp::Reverse;
 
@@ -40,7 +42,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Nanoseconds that a rank waits for another one.
+    /// Nanoseconds that a rank waits for another one, directly or by ranks that wait themselves.
     pub fn waits(&self, rank: usize, other: usize) -> i64 {
         self.rows[rank][other]
     }
@@ -57,18 +59,13 @@ impl Waiting {
     pub fn of(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Self {
         let (timed, longest) = (timed::of(exchanges, clocks), longest(job));
         let mut steps: Vec<Matrix> = job.steps.iter().map(|step| empty(job, longest, &step.of)).collect();
-        for rank in 0..job.ranks.len() {
-            let part = |timed: &Timed| Some((timed.exchange, timed.part(rank)?.0, timed.waits_until(rank)?));
-            let mut own: Vec<(usize, i64, (usize, i64))> = timed.iter().filter_map(part).collect();
-            own.sort_by_key(|(_, start, _)| *start);
-            let mut waited = i64::MIN;
-            for (exchange, start, (awaited, until)) in own {
-                // Of exchanges at the same time, a moment is waited for the one that began first.
-                let waits = (until - start.max(waited)).max(0);
-                if let Some(step) = exchanges.all[exchange].step {
-                    steps[step].rows[rank][awaited] += waits;
+        let waits: Vec<Vec<Wait>> = (0..job.ranks.len()).map(|rank| of_rank(exchanges, &timed, rank)).collect();
+        for (rank, own) in waits.iter().enumerate() {
+            for wait in own {
+                let Some(step) = wait.step else { continue };
+                for (origin, time) in origin::origins(&waits, rank, wait.awaited, wait.time) {
+                    steps[step].rows[rank][origin] += time;
                 }
-                waited = waited.max(until);
             }
         }
         Waiting { exchanges: timed, steps, uncertainty: clocks.uncertainty() / 1e6 }
@@ -94,6 +91,20 @@ impl Waiting {
             summary.interval.map(|[low, high]| [(low - self.uncertainty).max(0.0), high + self.uncertainty]);
         Some(summary)
     }
+}
+
+/// When a rank waits. Of exchanges at the same time, a moment is waited for the one that began first.
+fn of_rank(exchanges: &Exchanges, timed: &[Timed], rank: usize) -> Vec<Wait> {
+    let part = |timed: &Timed| Some((timed.exchange, timed.part(rank)?.0, timed.waits_until(rank)?));
+    let mut own: Vec<(usize, i64, (usize, i64))> = timed.iter().filter_map(part).collect();
+    own.sort_by_key(|(_, start, _)| *start);
+    let mut waited = i64::MIN;
+    let wait = |(exchange, start, (awaited, until)): (usize, i64, (usize, i64))| {
+        let from = start.max(waited);
+        waited = waited.max(until);
+        (from < until).then(|| Wait { time: (from, until), awaited, step: exchanges.all[exchange].step })
+    };
+    own.into_iter().filter_map(wait).collect()
 }
 
 fn empty(job: &Job, longest: usize, of: &[usize]) -> Matrix {

@@ -61,7 +61,8 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
         let most = |step: &Matrix| {
             (0..job.ranks.len()).all(|other| step.caused(other) <= step.caused(rank)) && step.caused(rank) > 0.0
         };
-        let is_long = |step: &Matrix| step.caused(rank) >= WORTH * step.length as f64;
+        let longest = waiting.steps.iter().map(|step| step.caused(rank)).fold(0.0, f64::max);
+        let is_long = |step: &Matrix| step.caused(rank) >= (WORTH * step.length as f64).max(LONG * longest);
         let steady = waiting.steps.iter().filter(|step| most(step)).count();
         let is_occasion = |step: &usize| most(&waiting.steps[*step]) && is_long(&waiting.steps[*step]);
         let occasions: Vec<usize> = all.iter().copied().filter(is_occasion).collect();
@@ -123,6 +124,8 @@ fn longest(excess: &[Excess]) -> f64 {
 /// This share of waiting is most of it.
 const MOST: f64 = 0.5;
 
+/// Steps in which the others wait less than this share of the longest waiting for a rank are none of its occasions.
+const LONG: f64 = 0.2;
 /// The others wait for a rank now and then if they do in at most this share of the steps.
 const OCCASIONAL: f64 = 0.8;
 

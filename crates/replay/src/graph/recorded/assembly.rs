@@ -218,8 +218,8 @@ impl Assembling<'_> {
                 self.builder.edge(launches[place], node, EdgeKind::Rendezvous);
             }
             gets.into_iter().for_each(|wait| self.builder.edge(node, wait, EdgeKind::Rendezvous));
-            for receiver in meeting.receivers(place, members.len()) {
-                wait.into_iter().for_each(|wait| self.builder.edge(launches[receiver], wait, EdgeKind::Rendezvous));
+            for met in meeting.meets(place, members.len()) {
+                wait.into_iter().for_each(|wait| self.builder.edge(launches[met], wait, EdgeKind::Rendezvous));
             }
             let [first, last] = [member.part.issuing.0, member.part.issuing.1].map(|row| self.id(member.rank, row));
             TransferPart { rank: member.rank, launch: launches[place], wait: gets, issuing: (first, last) }

@@ -92,16 +92,12 @@ impl Meeting {
         may && (0..members).filter(|other| self.sends(*other)).all(|other| self.waits_for(member, other))
     }
 
-    /// The members that one waits for that gets nothing from them: a message of a size that its sender does not buffer waits for the
-    /// receiver. None where all wait for all.
-    pub fn receivers(&self, member: usize, members: usize) -> Vec<usize> {
-        let Some((root, direction)) = self.root else { return Vec::new() };
-        let receivers = match direction {
-            Direction::FromRoot if member == root => (0..members).collect(),
-            Direction::ToRoot if member != root => vec![root],
-            Direction::FromRoot | Direction::ToRoot => Vec::new(),
-        };
-        receivers.into_iter().filter(|other| *other != member && self.waits_for(member, *other)).collect()
+    /// The members that one waits for apart from what it gets: a message of a size that its sender does not buffer waits for the receiver, and
+    /// ranks pass on what they get. Only those that come later show it; none where all wait for all.
+    pub fn meets(&self, member: usize, members: usize) -> Vec<usize> {
+        let comes_later = |other: usize| self.in_most_steps(|step| step[member].launched < step[other].launched);
+        let others = (0..members).filter(|_| self.root.is_some());
+        others.filter(|other| comes_later(*other) && self.waits_for(member, *other)).collect()
     }
 }
 

@@ -73,6 +73,14 @@ impl RankStep {
         within.checked_sub(1).map(|within| rows.start + within)
     }
 
+    /// The same; of rows that end together the first one, in which the others did not begin yet: that of the innermost call.
+    pub fn ending(&self, track: TrackId, moment: i64) -> Option<usize> {
+        let last = self.before(track, moment)?;
+        let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;
+        let first = self.rows[rows.clone()].partition_point(|row| row.end < self.rows[last].end);
+        Some(rows.start + first)
+    }
+
     /// The index of the row of a track during which a moment is, if one ends after it.
     pub fn during(&self, track: usize, moment: i64) -> Option<usize> {
         let (_, rows) = &self.tracks[track];

@@ -44,7 +44,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
     into.synchronisations = enqueued.waits(trace, &launched);
     synchronisations(trace, window, threads, into);
     for (call, copy) in copied {
-        let waiting = into.before(call.track, call.end());
+        let waiting = into.ending(call.track, call.end());
         into.synchronisations.extend(waiting.map(|waiting| (waiting, copy)));
     }
 }
@@ -137,7 +137,7 @@ fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut 
         if event.category != Category::Runtime || !trace.name(event).contains(SYNCHRONIZE) {
             continue;
         }
-        let Some(waiting) = into.before(event.track, event.end()) else { continue };
+        let Some(waiting) = into.ending(event.track, event.end()) else { continue };
         for stream in threads..into.tracks.len() {
             let track = into.tracks[stream].0;
             let kernel = into.before(track, event.end()).filter(|row| into.rows[*row].end > event.start);
