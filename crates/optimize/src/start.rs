@@ -85,11 +85,12 @@ impl Start {
             let unexplained = distortion.correction == Correction::None;
             warnings.extend(unexplained.then(|| {
                 format!(
-                    "recorded steps differ by {} from plain ones, which recording does not explain",
+                    "recorded steps differ by {} from plain ones, which recording does not explain: gains are of the step as it was recorded, and the plain step is not used",
                     Percent(distortion.percent())
                 )
             }));
         }
+        warnings.extend(disturbed(&recorded));
         let is_unsure = unsure(analysis, &recorded);
         warnings.extend(is_unsure.clone());
         let communication = request.communication(&recorded)?;
@@ -188,6 +189,22 @@ fn unsure(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
                 counted(steps as u64, "step")
             )
         })
+    })
+}
+
+/// From this difference on, in percent, something disturbed the recorded steps.
+const DISTURBED: f64 = 5.0;
+
+/// That recorded steps are longer than the one that gains are of.
+fn disturbed(recorded: &Recorded) -> Option<String> {
+    let [usual, as_recorded] =
+        [&recorded.typical, &recorded.as_recorded()].map(|step| step.time(&simulate(&step.graph)));
+    let longer = 100.0 * (as_recorded as f64 / usual.max(1) as f64 - 1.0);
+    (longer > DISTURBED).then(|| {
+        format!(
+            "recorded steps take {} longer than the step that gains are of, whose operations are those of the faster half of them: where other programs did not disturb them, gains are others",
+            Percent(longer)
+        )
     })
 }
 

@@ -61,6 +61,27 @@ fn gpus_and_stages_that_were_never_measured_are_named() -> Result<()> {
     Ok(())
 }
 
+/// Of plans whose micro-batches were never measured, or with fewer GPUs than any measured one, steps and memory are within their intervals.
+#[test]
+fn intervals_of_other_shares_of_work_hold_them() -> Result<()> {
+    let all = plans()?;
+    let gpus = |one: &&MeasuredStagedPlan| one.plan.tensor_degrees().sum::<u64>();
+    let of_eight: Vec<MeasuredStagedPlan> = all.iter().filter(|one| one.plan.micro_batch == 8).cloned().collect();
+    let large: Vec<MeasuredStagedPlan> = all.iter().filter(|one| gpus(one) >= 32).cloned().collect();
+    for (fitted, named) in [(of_eight, "micro-batches of"), (large, "as few GPUs as")] {
+        let model = StagedModel::fit(&fitted, cluster()?)?;
+        for other in all.iter().filter(|one| !fitted.contains(one)) {
+            let predicted = model.predict(&other.plan)?;
+            assert!(predicted.unmeasured.iter().any(|one| one.starts_with(named)), "{:?}", predicted.unmeasured);
+            let (low, high) = predicted.step_s.interval;
+            assert!(other.step_s.is_some_and(|step| low <= step && step <= high), "{} {low} {high}", other.plan.name);
+            let most = predicted.peak_bytes.map_or(0.0, |peak| peak.interval.1);
+            assert!(other.peak_bytes.is_some_and(|peak| peak <= most), "{} {most}", other.plan.name);
+        }
+    }
+    Ok(())
+}
+
 /// Milliseconds as seconds, megabytes as bytes: nothing else would show it, for all factors of the model move with them.
 #[test]
 fn measurements_in_other_units_are_refused() -> Result<()> {

@@ -56,9 +56,11 @@ pub struct StagedModel {
     cluster: Cluster,
     time: Fit,
     memory: Option<Fit>,
-    /// Numbers of stages that were measured, tensor degrees, and GPUs.
+    /// Numbers of stages that were measured, tensor degrees, samples of a micro-batch, the fewest GPUs, and their kinds.
     stages: BTreeSet<u64>,
     tensor_degrees: BTreeSet<u64>,
+    micro_batches: BTreeSet<u64>,
+    fewest_gpus: u64,
     gpus: BTreeSet<String>,
 }
 
@@ -105,7 +107,7 @@ pub struct PredictedStagedPlan {
 enum Unlike {
     Nothing,
     Something,
-    /// A tensor degree, of which no plan says how memory is divided: as uncertain as before anything was measured.
+    /// How memory or work is divided: as uncertain as before anything was measured.
     Divided,
 }
 
@@ -143,6 +145,8 @@ impl StagedModel {
             memory: kept.ok().map(|kept| Fit::new(&kept, watch)).transpose()?,
             stages: plans.iter().map(|measured| measured.plan.stages.len() as u64).collect(),
             tensor_degrees: plans.iter().flat_map(|measured| measured.plan.tensor_degrees()).collect(),
+            micro_batches: plans.iter().map(|measured| measured.plan.micro_batch).collect(),
+            fewest_gpus: plans.iter().map(|measured| measured.plan.tensor_degrees().sum()).min().unwrap_or(0),
             gpus: plans.iter().flat_map(|measured| measured.plan.gpus().map(str::to_owned)).collect(),
             cluster,
         })
@@ -156,11 +160,15 @@ impl StagedModel {
         let unmeasured = self.unmeasured(plan);
         let step = time::Step::new(plan, &self.cluster)?;
         let peak = memory::Peak::new(plan, &self.cluster.shape);
-        let unlike = if unmeasured.is_empty() { Unlike::Nothing } else { Unlike::Something };
         let is_divided = plan.tensor_degrees().any(|degree| !self.tensor_degrees.contains(&degree));
-        let divided = if is_divided { Unlike::Divided } else { unlike };
-        let peak_bytes = self.memory.as_ref().map(|fit| fit.estimate(&peak, divided)).transpose()?;
-        Ok(PredictedStagedPlan { step_s: self.time.estimate(&step, unlike)?, peak_bytes, unmeasured })
+        let of_time = match unmeasured.is_empty() {
+            true => Unlike::Nothing,
+            false if self.is_other_share(plan) => Unlike::Divided,
+            false => Unlike::Something,
+        };
+        let of_memory = if is_divided { Unlike::Divided } else { of_time };
+        let peak_bytes = self.memory.as_ref().map(|fit| fit.estimate(&peak, of_memory)).transpose()?;
+        Ok(PredictedStagedPlan { step_s: self.time.estimate(&step, of_time)?, peak_bytes, unmeasured })
     }
 
     /// Mean errors of time and memory in percent, each plan left out of the fit.
@@ -178,13 +186,24 @@ impl StagedModel {
         self.memory.as_ref().map_or(&[], |fit| &fit.left_out)
     }
 
+    /// Whether a GPU does another share of the work than on any plan that was measured: of a micro-batch of another size, or of a network on
+    /// fewer GPUs.
+    fn is_other_share(&self, plan: &StagedPlan) -> bool {
+        !self.micro_batches.contains(&plan.micro_batch) || plan.tensor_degrees().sum::<u64>() < self.fewest_gpus
+    }
+
     fn unmeasured(&self, plan: &StagedPlan) -> Vec<String> {
         let stages = plan.stages.len() as u64;
         let stages = (!self.stages.contains(&stages)).then(|| format!("{stages} stages"));
         let degrees: BTreeSet<u64> = plan.tensor_degrees().filter(|one| !self.tensor_degrees.contains(one)).collect();
         let degrees = degrees.into_iter().map(|degree| format!("tensor degree {degree}"));
         let gpus: BTreeSet<&str> = plan.gpus().filter(|gpu| !self.gpus.contains(*gpu)).collect();
-        stages.into_iter().chain(degrees).chain(gpus.into_iter().map(str::to_owned)).collect()
+        let samples = plan.micro_batch;
+        let samples = (!self.micro_batches.contains(&samples)).then(|| format!("micro-batches of {samples}"));
+        let few = plan.tensor_degrees().sum::<u64>();
+        let few = (few < self.fewest_gpus).then(|| format!("as few GPUs as {few}"));
+        let kinds = gpus.into_iter().map(str::to_owned);
+        stages.into_iter().chain(degrees).chain(samples).chain(few).chain(kinds).collect()
     }
 }
 

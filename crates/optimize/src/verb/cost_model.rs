@@ -331,7 +331,7 @@ fn trained(model: &StepModel) -> Trained {
         title: "A model of steps of parallel training".to_owned(),
         subtitle: format!("Fitted on {count}."),
         answer: format!(
-            "A step of a plan like these is predicted to {}: the mean error for each of {count}, left out of the fit{combination}.",
+            "A step of a plan like these is predicted with an error of {}: the mean for each of {count}, left out of the fit{combination}.",
             mean_and_median(model.left_out_percent(), &off)
         ),
         errors: model.left_out().iter().filter(compared).map(error).collect(),

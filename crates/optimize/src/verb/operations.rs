@@ -197,7 +197,7 @@ fn answer(model: &OperationModel) -> String {
         _ => "a fifth of the rows that was left out of the fit",
     };
     let known = format!(
-        "{} of {} on {}: an operation of {left_out} is predicted to {} on average, the sum over a network to {}.",
+        "{} of {} on {}: predictions of an operation of {left_out} are off by {} on average, those of the sum over a network by {}.",
         counted(model.rows() as u64, "operation"),
         counted(model.networks().count() as u64, "network"),
         gpus.join(", "),

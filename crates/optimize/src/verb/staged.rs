@@ -118,7 +118,7 @@ fn trained(model: &StagedModel) -> Trained {
     let count = counted(steps.len() as u64, "plan");
     let errors = |plans: &[LeftOutPlan]| plans.iter().map(LeftOutPlan::off_percent).collect::<Vec<f64>>();
     let memory_words =
-        memory.map_or(String::new(), |off| format!(", its memory to {}", mean_and_median(off, &errors(peaks))));
+        memory.map_or(String::new(), |off| format!(", its memory of {}", mean_and_median(off, &errors(peaks))));
     let error = |one: &LeftOutPlan| LeftOutError { name: one.name.clone(), mean: one.off_percent(), nine_of_ten: None };
     let prediction =
         |one: &LeftOutPlan| Prediction { name: one.name.clone(), measured: one.measured, predicted: one.predicted };
@@ -126,7 +126,7 @@ fn trained(model: &StagedModel) -> Trained {
         title: "A model of steps of training in stages".to_owned(),
         subtitle: format!("Fitted on {count}."),
         answer: format!(
-            "A step of a plan like these is predicted to {}{memory_words}: mean errors of each of {count}, left out of the fit.",
+            "A step of a plan like these is predicted with an error of {}{memory_words}: mean errors of each of {count}, left out of the fit.",
             mean_and_median(time, &errors(steps))
         ),
         errors: steps.iter().map(error).collect(),
@@ -199,7 +199,7 @@ pub(super) fn plans(file: &Path) -> Result<Vec<MeasuredStagedPlan>> {
 pub(super) fn warn_of_unmeasured(predicted: &[PredictedStagedPlan], context: &mut Context) {
     let unmeasured: BTreeSet<&str> = predicted.iter().flat_map(|plan| &plan.unmeasured).map(String::as_str).collect();
     for one in unmeasured {
-        context.warn(format_args!("no measured plan has {one}: intervals of plans with it are twice as wide"));
+        context.warn(format_args!("no measured plan has {one}: intervals of plans with it are wider"));
     }
 }
 
