@@ -31,6 +31,8 @@ pub struct Replayed {
     pub as_recorded: u64,
     /// Nanoseconds of the mean step, replayed, if steps differ in what takes long and none is typical.
     pub mean: Option<u64>,
+    /// Nanoseconds from one step to the next, if the work of a step goes on for long after the next one has begun.
+    pub period: Option<u64>,
     /// The scenario that shows it, if the steps themselves do not.
     pub shown_by: Option<String>,
     /// Nanoseconds between which a step without recording is; none if its time is known.
@@ -249,11 +251,17 @@ impl Replayed {
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
         let plain_bounds = (!is_known).then(|| [least.min(before), mean.unwrap_or(as_recorded).max(before)]);
         let is_partial = !job.missing().is_empty();
+        let period = period(analysis, &recorded);
         let predicted = |text: &String| -> Result<Outcome> {
             let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
             if is_partial {
                 // As long as all wait for a rank without a trace, what the others do changes nothing.
                 outcome.after.hold(outcome.before as f64);
+            }
+            if let Some(period) = period {
+                let [after, before, period] = [outcome.after.time, outcome.before.max(1) as f64, period as f64];
+                outcome.after.hold(period * after / before);
+                outcome.after.hold((period + after - before).max(0.0));
             }
             if let Some(bounds) = plain_bounds {
                 outcome.after.widen(bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64));
@@ -276,6 +284,7 @@ impl Replayed {
             undisturbed,
             as_recorded,
             mean,
+            period,
             shown_by,
             plain_bounds,
             critical: shares(&step.graph, &path, before),
@@ -321,6 +330,17 @@ impl Replayed {
     pub fn worst(&self) -> f64 {
         self.steps.iter().map(|step| step.error().abs()).fold(0.0, f64::max)
     }
+}
+
+/// From this ratio of the work of a step to the time from one step to the next on, both are distinguished.
+const OVERLAPS: f64 = 1.1;
+
+/// Nanoseconds from one step to the next, if processors are so far ahead of their GPUs that the work of a step goes on for long after the
+/// next one has begun.
+fn period(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
+    let period = analysis.step()?.mean * 1e6;
+    let work = median(&recorded.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>());
+    (work > OVERLAPS * period).then_some(period as u64)
 }
 
 fn nothing_to_replay() -> Error {

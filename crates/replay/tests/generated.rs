@@ -947,6 +947,45 @@ fn exchanges_without_a_size_on_a_rank_are_matched_by_order() {
     assert_eq!(analysis.exchanges.whole().count(), 12);
 }
 
+/// A rank whose step `number` begins at `10 * number`, in ms, launches a kernel of 10 that begins `late` after it, and synchronises with
+/// the GPU until `synchronised`, if it does.
+fn write_launches(folder: &Path, late: f64, synchronised: Option<f64>) {
+    let events = (0..12).flat_map(|number| {
+        let begin = 10_000.0 * f64::from(number);
+        let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
+        let launch = event("cuda_runtime", "cudaLaunchKernel", [begin + 10.0, 5.0], &correlation(1));
+        let kernel = on(20, "kernel", "gemm", [begin + 1000.0 * late, 9_900.0], &correlation(1));
+        let wait = |end: f64| [begin + 50.0, 1000.0 * end - 50.0];
+        let wait = synchronised.map(|end| event("cuda_runtime", "cudaDeviceSynchronize", wait(end), &correlation(2)));
+        [Some(step(number, [begin, 10_000.0])), Some(launch), Some(kernel), wait].into_iter().flatten()
+    });
+    write(folder, 0, 1, 0, &events.collect::<Vec<_>>());
+}
+
+/// Half of a kernel of 9.9 ms is gone from a step of 10, whose last call waits for it up to the step's very end.
+#[test]
+fn a_synchronisation_that_ends_with_the_step_waits_for_the_gpu() {
+    let folder = TempDir::new().unwrap();
+    write_launches(folder.path(), 0.1, Some(10.0));
+    let replayed = asked(&folder, "gpu x 2");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    assert!((outcome.before as f64 / 1e6 - outcome.after.time / 1e6 - 4.95).abs() < 0.1, "{outcome:?}");
+    assert_eq!(replayed.period, None);
+}
+
+/// Kernels begin 8 ms after their steps of 10: what a step launches is done 18 after its begin. With kernels of half the length it is 5 from one step to
+/// the next, for the GPU is never idle.
+#[test]
+fn work_that_goes_on_after_its_step_is_no_longer_step() {
+    let folder = TempDir::new().unwrap();
+    write_launches(folder.path(), 8.0, None);
+    let replayed = asked(&folder, "gpu x 2");
+    assert_eq!((replayed.period, replayed.typical), (Some(10_000_000), 17_900_000));
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let bounds = outcome.after.low / 1e6..=outcome.after.high / 1e6;
+    assert!(bounds.contains(&5.1), "{outcome:?}");
+}
+
 /// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
 #[test]
 fn what_a_rank_does_longer_now_and_then_is_named() {

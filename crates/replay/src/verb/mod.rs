@@ -370,6 +370,12 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
             Milliseconds(mean as f64 / 1e6)
         )
     });
+    let overlaps = replayed.period.map(|period| {
+        let [work, period] = [replayed.typical, period].map(|time| Milliseconds(time as f64 / 1e6));
+        format!(
+            "GPUs work on for a step after the next one has begun: what is replayed is how long the work of a step takes, {work}, and not the {period} from one step to the next; what-ifs are of the former, and their intervals hold what that may change of the latter"
+        )
+    });
     let late = late_step(analysis, replayed);
     let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
@@ -393,7 +399,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, alone, late, far, varies, disturbed, distorted, unknown, absent]
+    [unlike, alone, overlaps, late, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
         .flatten()
         .chain(assumed)
