@@ -250,25 +250,15 @@ impl Replayed {
         let mean = recorded.varies.then(|| recorded.mean());
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
         let plain_bounds = (!is_known).then(|| [least.min(before), mean.unwrap_or(as_recorded).max(before)]);
-        let is_partial = !job.missing().is_empty();
-        let period = period(analysis, &recorded);
+        let doubts = Doubts {
+            is_partial: !job.missing().is_empty(),
+            period: period(analysis, &recorded),
+            plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64)),
+            distortion: distortion.as_ref().map(|(_, distortion)| distortion),
+        };
         let predicted = |text: &String| -> Result<Outcome> {
             let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
-            if is_partial {
-                // As long as all wait for a rank without a trace, what the others do changes nothing.
-                outcome.after.hold(outcome.before as f64);
-            }
-            if let Some(period) = period {
-                let [after, before, period] = [outcome.after.time, outcome.before.max(1) as f64, period as f64];
-                outcome.after.hold(period * after / before);
-                outcome.after.hold((period + after - before).max(0.0));
-            }
-            if let Some(bounds) = plain_bounds {
-                outcome.after.widen(bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64));
-            }
-            if let Some((_, distortion)) = &distortion {
-                outcome.after.widen(distortion.unexplained(outcome.after.time));
-            }
+            doubts.widen(&mut outcome);
             Ok(outcome)
         };
         let what_ifs = request.what_ifs.iter().map(|text| (text.clone(), predicted(text))).collect();
@@ -284,7 +274,7 @@ impl Replayed {
             undisturbed,
             as_recorded,
             mean,
-            period,
+            period: doubts.period,
             shown_by,
             plain_bounds,
             critical: shares(&step.graph, &path, before),
@@ -329,6 +319,37 @@ impl Replayed {
     /// The largest difference of a step, replayed with its own durations, from the record, in percent.
     pub fn worst(&self) -> f64 {
         self.steps.iter().map(|step| step.error().abs()).fold(0.0, f64::max)
+    }
+}
+
+/// What makes predictions less certain than the recorded steps show.
+struct Doubts<'a> {
+    /// Whether ranks without a trace take part.
+    is_partial: bool,
+    /// See [`Replayed::period`].
+    period: Option<u64>,
+    /// How much shorter and longer a step without recording may be; none if it is known.
+    plain: Option<[f64; 2]>,
+    distortion: Option<&'a Distortion>,
+}
+
+impl Doubts<'_> {
+    fn widen(&self, outcome: &mut Outcome) {
+        if self.is_partial {
+            // As long as all wait for a rank without a trace, what the others do changes nothing.
+            outcome.after.hold(outcome.before as f64);
+        }
+        if let Some(period) = self.period {
+            let [after, before, period] = [outcome.after.time, outcome.before.max(1) as f64, period as f64];
+            outcome.after.hold(period * after / before);
+            outcome.after.hold((period + after - before).max(0.0));
+        }
+        if let Some(bounds) = self.plain {
+            outcome.after.widen(bounds);
+        }
+        if let Some(distortion) = self.distortion {
+            outcome.after.widen(distortion.unexplained(outcome.after.time));
+        }
     }
 }
 
