@@ -98,7 +98,7 @@ impl InHalf {
         recorded.or_else(|| bits_in_name(graph.name(id)))
     }
 
-    /// What a kernel computes with: as [`InHalf::certain`] says, else as most calls of its operator; none where nothing says it.
+    /// What a kernel computes with: as `certain` says, else as most calls of its operator; none where nothing says it.
     pub fn of_kernel(&self, graph: &Graph, id: NodeId) -> Option<Bits> {
         let most = || self.recorded(graph, id).and_then(Shares::most).map(|(bits, _)| bits);
         let own = self.certain(graph, id).or_else(most);
