@@ -45,9 +45,10 @@ impl Analysis {
             job.leave_out(&incomplete, LeftOut::Incomplete);
             exchanges = Exchanges::of(&job);
         }
-        let cycle = exchanges.cycle(&job);
-        let plain = plain_step::recorded(&job, cycle.map_or(1, |cycle| cycle.length));
-        if cycle.is_some_and(|cycle| job.join(cycle)) {
+        let joined = exchanges.cycle(&job).and_then(|cycle| job.joined(cycle));
+        let plain = plain_step::recorded(&job, joined.as_ref().map_or(1, |joined| joined.length));
+        if let Some(joined) = joined {
+            job.join(joined);
             exchanges = Exchanges::of(&job);
         }
         let mut clocks = Clocks::of(&job, &exchanges);

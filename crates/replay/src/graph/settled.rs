@@ -1,9 +1,8 @@
 //! When ranks begin a step that follows others like it: each as it ended the one before.
 
-use super::{ResourceId, StepGraph};
+use super::{RankNodes, StepGraph};
 use crate::collectives::connected;
 use crate::simulate::simulate;
-use std::collections::HashMap;
 
 /// Steps one after the other until nothing changes any more; where a rank falls behind without end there is no such step.
 const MOST: usize = 8;
@@ -14,8 +13,9 @@ impl StepGraph {
     /// The step as it follows others like it. What was recorded followed a step as recorded: a rank that ended that one late began
     /// late.
     pub(crate) fn settled(mut self) -> Self {
+        let islands = self.islands();
         for _ in 0..MOST {
-            let starts = self.next_starts();
+            let starts = self.next_starts(&islands);
             let same = self
                 .ranks
                 .iter()
@@ -31,22 +31,20 @@ impl StepGraph {
         self
     }
 
-    /// For each rank, by how many nanoseconds it begins the next step later than the first one that it exchanges with.
-    fn next_starts(&self) -> Vec<u64> {
+    /// For each rank, by how many nanoseconds it begins the next step later than the first of its island.
+    fn next_starts(&self, islands: &[usize]) -> Vec<u64> {
         let schedule = simulate(&self.graph);
-        let mut ends: HashMap<ResourceId, u64> = HashMap::new();
+        let mut last = vec![0; self.graph.resources().len()];
         for id in self.graph.ids() {
-            let end = ends.entry(self.graph.node(id).resource).or_default();
+            let end = &mut last[self.graph.node(id).resource.0 as usize];
             *end = schedule.end(&self.graph, id).max(*end);
         }
-        let ends: Vec<u64> = self.ranks.iter().map(|rank| ends[&self.graph.node(rank.start).resource]).collect();
-        let islands = self.islands();
-        let mut first: HashMap<usize, u64> = HashMap::new();
-        for (island, end) in islands.iter().zip(&ends) {
-            let first = first.entry(*island).or_insert(u64::MAX);
-            *first = *end.min(first);
-        }
-        ends.iter().zip(&islands).map(|(end, island)| end - first[island]).collect()
+        let main = |rank: &RankNodes| last[self.graph.node(rank.start).resource.0 as usize];
+        let ends: Vec<u64> = self.ranks.iter().map(main).collect();
+        // Islands are numbered by the first of their ranks.
+        let mut first = vec![u64::MAX; ends.len()];
+        islands.iter().zip(&ends).for_each(|(island, end)| first[*island] = first[*island].min(*end));
+        ends.iter().zip(islands).map(|(end, island)| end - first[*island]).collect()
     }
 
     /// For each rank, the number of the set of ranks that exchange with each other.

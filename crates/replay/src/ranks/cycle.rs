@@ -26,23 +26,34 @@ impl Cycle {
     }
 }
 
+/// The steps of each rank, those of a cycle joined to one.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    /// How many of the recorded steps each joins.
+    pub length: usize,
+    of_ranks: Vec<Vec<Step>>,
+}
+
 impl Job {
-    /// Takes each whole cycle of steps for one step, unless a rank has others between them.
-    pub(crate) fn join(&mut self, cycle: Cycle) -> bool {
+    /// Each whole cycle of steps as one step; none if a rank has others between them.
+    pub(crate) fn joined(&self, cycle: Cycle) -> Option<Joined> {
         let ends = (cycle.last..self.steps.len()).step_by(cycle.length).filter(|end| end + 1 >= cycle.length);
         let cycles: Vec<RangeInclusive<usize>> = ends.map(|end| end + 1 - cycle.length..=end).collect();
-        let joined: Option<Vec<Vec<Step>>> =
-            (0..self.ranks.len()).map(|rank| cycles.iter().map(|cycle| self.joined(rank, cycle)).collect()).collect();
-        let Some(joined) = joined else { return false };
-        let step = |(index, step): (usize, &Step)| JobStep { name: step.name.clone(), of: vec![index; joined.len()] };
-        self.steps = joined[0].iter().enumerate().map(step).collect();
-        self.ranks.iter_mut().zip(joined).for_each(|(rank, steps)| rank.steps = steps);
-        self.cycle = cycle.length;
-        true
+        let of_rank = |rank| cycles.iter().map(|cycle| self.joined_step(rank, cycle)).collect();
+        let of_ranks = (0..self.ranks.len()).map(of_rank).collect::<Option<Vec<Vec<Step>>>>()?;
+        Some(Joined { length: cycle.length, of_ranks })
+    }
+
+    /// Takes joined steps for the job's.
+    pub(crate) fn join(&mut self, Joined { length, of_ranks }: Joined) {
+        let step = |(index, step): (usize, &Step)| JobStep { name: step.name.clone(), of: vec![index; of_ranks.len()] };
+        self.steps = of_ranks.first().into_iter().flatten().enumerate().map(step).collect();
+        self.ranks.iter_mut().zip(of_ranks).for_each(|(rank, steps)| rank.steps = steps);
+        self.cycle = length;
     }
 
     /// A cycle of steps of a rank; none if the rank has others between them.
-    fn joined(&self, rank: usize, cycle: &RangeInclusive<usize>) -> Option<Step> {
+    fn joined_step(&self, rank: usize, cycle: &RangeInclusive<usize>) -> Option<Step> {
         let [first, last] = [*cycle.start(), *cycle.end()].map(|step| self.steps[step].of[rank]);
         let own = &self.ranks[rank].steps;
         (last - first == cycle.end() - cycle.start()).then(|| Step {

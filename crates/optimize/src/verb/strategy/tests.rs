@@ -291,7 +291,7 @@ fn intervals_of_a_job_with_ranks_without_a_trace_hold_the_step_as_it_is() {
         (least, summary.json["warnings"].to_string())
     };
     let (whole, _) = least(&partial);
-    assert!(!whole.is_empty());
+    assert!(whole.iter().any(|least| *least > 0.0), "{whole:?}");
     partial.traces = ["rank0.json.gz", "rank1.json.gz"].map(|name| partial.traces[0].join(name)).to_vec();
     let (held, warnings) = least(&partial);
     assert!(!held.is_empty() && held.iter().all(|least| *least <= 0.0), "{held:?}");

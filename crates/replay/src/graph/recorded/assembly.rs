@@ -213,12 +213,12 @@ impl Assembling<'_> {
         let launches: Vec<NodeId> = members.iter().map(|member| self.id(member.rank, member.part.launch)).collect();
         let part = |(place, member): (usize, &Member)| {
             let wait = member.wait.map(|wait| self.id(member.rank, wait));
-            let gets = wait.filter(|_| meeting.gets(place, members.len()));
+            let gets = wait.filter(|_| meeting.gets(place));
             if meeting.sends(place) {
                 self.builder.edge(launches[place], node, EdgeKind::Rendezvous);
             }
             gets.into_iter().for_each(|wait| self.builder.edge(node, wait, EdgeKind::Rendezvous));
-            for met in meeting.meets(place, members.len()) {
+            for met in meeting.meets(place) {
                 wait.into_iter().for_each(|wait| self.builder.edge(launches[met], wait, EdgeKind::Rendezvous));
             }
             let [first, last] = [member.part.issuing.0, member.part.issuing.1].map(|row| self.id(member.rank, row));

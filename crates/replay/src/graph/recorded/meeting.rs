@@ -20,6 +20,8 @@ pub(super) struct Member {
 /// When the ranks of an exchange take part and are done.
 pub(super) struct Meeting {
     operation: Operation,
+    /// How many take part.
+    members: usize,
     /// Of each step, by the index of the member.
     steps: Vec<Vec<Times>>,
     /// The member that the data comes from or goes to, and which of both.
@@ -43,15 +45,15 @@ impl Meeting {
         };
         let of_step = |(_, rows): &(usize, &[RankStep])| members.iter().map(|member| times(rows, member)).collect();
         let steps = steps.iter().filter_map(of_step).collect();
-        let mut meeting = Meeting { operation, steps, root: None };
+        let mut meeting = Meeting { operation, members: members.len(), steps, root: None };
         let direction = operation.direction();
-        meeting.root = direction.and_then(|direction| Some((meeting.root(direction, members.len())?, direction)));
+        meeting.root = direction.and_then(|direction| Some((meeting.root(direction)?, direction)));
         meeting
     }
 
     /// The member that all others wait for, or that waits for all others. Of several that the others may wait for it is the one that
     /// comes last, and of several that may wait for all the one that is done last.
-    fn root(&self, direction: Direction, members: usize) -> Option<usize> {
+    fn root(&self, direction: Direction) -> Option<usize> {
         let may_be = |root: &usize| match direction {
             Direction::FromRoot => self.in_most_steps(|step| follow(step, *root)),
             Direction::ToRoot => self.in_most_steps(|step| step.iter().all(|other| other.launched <= step[*root].done)),
@@ -64,12 +66,12 @@ impl Meeting {
             let first = |step: &[Times]| step.iter().map(moment).min().unwrap_or(0);
             median(&self.steps.iter().map(|step| (moment(&step[root]) - first(step)) as f64).collect::<Vec<_>>())
         };
-        (0..members).filter(may_be).max_by(|one, other| late(*one).total_cmp(&late(*other)).then(other.cmp(one)))
+        (0..self.members).filter(may_be).max_by(|one, other| late(*one).total_cmp(&late(*other)).then(other.cmp(one)))
     }
 
     fn in_most_steps(&self, holds: impl Fn(&[Times]) -> bool) -> bool {
         let steps = self.steps.iter().filter(|step| holds(step)).count();
-        steps as f64 >= CONSISTENT * self.steps.len() as f64
+        steps > 0 && steps as f64 >= CONSISTENT * self.steps.len() as f64
     }
 
     /// Whether a member waits for another one to take part.
@@ -83,20 +85,20 @@ impl Meeting {
     }
 
     /// Whether a member waits for what all senders send.
-    pub fn gets(&self, member: usize, members: usize) -> bool {
+    pub fn gets(&self, member: usize) -> bool {
         let may = match self.root {
             Some((root, Direction::FromRoot)) => member != root,
             Some((root, Direction::ToRoot)) => member == root,
             None => true,
         };
-        may && (0..members).filter(|other| self.sends(*other)).all(|other| self.waits_for(member, other))
+        may && (0..self.members).filter(|other| self.sends(*other)).all(|other| self.waits_for(member, other))
     }
 
     /// The members that one waits for apart from what it gets: a message of a size that its sender does not buffer waits for the receiver, and
     /// ranks pass on what they get. Only those that come later show it; none where all wait for all.
-    pub fn meets(&self, member: usize, members: usize) -> Vec<usize> {
+    pub fn meets(&self, member: usize) -> Vec<usize> {
         let comes_later = |other: usize| self.in_most_steps(|step| step[member].launched < step[other].launched);
-        let others = (0..members).filter(|_| self.root.is_some());
+        let others = (0..self.members).filter(|_| self.root.is_some());
         others.filter(|other| comes_later(*other) && self.waits_for(member, *other)).collect()
     }
 }

@@ -73,7 +73,7 @@ impl RankStep {
         within.checked_sub(1).map(|within| rows.start + within)
     }
 
-    /// The same; of rows that end together the first one, in which the others did not begin yet: that of the innermost call.
+    /// The same row; the first one of several that end together, for that is of the innermost call.
     pub fn ending(&self, track: TrackId, moment: i64) -> Option<usize> {
         let last = self.before(track, moment)?;
         let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;
