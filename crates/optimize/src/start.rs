@@ -8,7 +8,7 @@ use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::StepGraph;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::plain_step::PlainStep;
-use perf4sight_replay::replayed::Request;
+use perf4sight_replay::replayed::{Request, period};
 use perf4sight_replay::simulate::{Schedule, simulate};
 use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict, variations};
 use std::collections::BTreeSet;
@@ -77,6 +77,7 @@ impl Start {
         warnings.extend(far(&recorded));
         warnings.extend(without_exchange(analysis));
         warnings.extend(straggler(analysis));
+        warnings.extend(overlaps(analysis, &recorded));
         if let Some(PlainStep { time: plain, .. }) = request.plain(analysis) {
             if request.plain.is_some() {
                 check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
@@ -192,6 +193,14 @@ fn unsure(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
     })
 }
 
+/// That gains are of another time than that between steps.
+fn overlaps(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
+    let period = Milliseconds(period(analysis, recorded)? as f64 / 1e6);
+    Some(format!(
+        "GPUs work on for a step after the next one has begun: gains are of how long the work of a step takes, and not of the {period} from one step to the next"
+    ))
+}
+
 /// From this difference on, in percent, something disturbed the recorded steps.
 const DISTURBED: f64 = 5.0;
 
@@ -208,14 +217,15 @@ fn disturbed(recorded: &Recorded) -> Option<String> {
     })
 }
 
-/// From this share of a step on that the others wait for one rank, what they do themselves is the smaller part of the answer.
+/// Waiting of this share of a step for one rank, as for that rank most of all in this share of the steps, is a part of the answer.
 const LONG: f64 = 0.1;
+const STEADY: f64 = 0.5;
 
 /// That the others wait for a rank, which no change here makes shorter.
 fn straggler(analysis: &Analysis) -> Option<String> {
     let first = analysis.first_straggler()?;
     let caused = first.caused.mean;
-    let is_certain = first.steadiness >= 0.5 && caused > analysis.waiting.uncertainty;
+    let is_certain = first.steadiness >= STEADY && caused > analysis.waiting.uncertainty;
     (is_certain && first.share >= LONG).then(|| {
         format!(
             "the others wait {} of a step for rank {}, which nothing here changes: perf4sight replay says what it does longer",

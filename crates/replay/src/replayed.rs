@@ -358,7 +358,7 @@ const OVERLAPS: f64 = 1.1;
 
 /// Nanoseconds from one step to the next, if processors are so far ahead of their GPUs that the work of a step goes on for long after the
 /// next one has begun.
-fn period(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
+pub fn period(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
     let period = analysis.step()?.mean * 1e6;
     let work = median(&recorded.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>());
     (work > OVERLAPS * period).then_some(period as u64)

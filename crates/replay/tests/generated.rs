@@ -65,6 +65,13 @@ fn asked(folder: &TempDir, what_if: &str) -> Replayed {
     Replayed::of(&Analysis::of(read(folder)), &request).unwrap()
 }
 
+/// Milliseconds of a job's step without a change and with it.
+fn before_and_after(folder: &TempDir, what_if: &str) -> [f64; 2] {
+    let replayed = asked(folder, what_if);
+    let (_, outcome) = replayed.answered().next().unwrap();
+    [outcome.before as f64, outcome.after.time].map(|time| time / 1e6)
+}
+
 fn refused(folder: &TempDir) -> String {
     Job::read(&[folder.path().to_owned()]).unwrap_err().to_string()
 }
@@ -228,9 +235,8 @@ fn a_copy_to_pageable_memory_is_waited_for() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let replayed = asked(&folder, "bandwidth x 2");
-    let (_, outcome) = replayed.answered().next().unwrap();
-    assert!((outcome.before as f64 / 1e6 - outcome.after.time / 1e6 - 5.0).abs() < 0.3, "{outcome:?}");
+    let [before, after] = before_and_after(&folder, "bandwidth x 2");
+    assert!((before - after - 5.0).abs() < 0.3, "{before} {after}");
 }
 
 /// Two gradients of 4 MB that a GPU computes for 20 ms each, long after the processor launched all, reduced together in 10 ms: 50 ms. Each by itself takes
@@ -818,10 +824,8 @@ fn who_need_not_wait_for_all_is_not_waited_for_twice() {
         });
         write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
     }
-    let replayed = asked(&folder, "rank 2 as the others");
-    let (_, outcome) = replayed.answered().next().unwrap();
-    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
-    assert!((before - 52.0).abs() < 0.5 && (after - 12.0).abs() < 2.0, "{before} {after} {outcome:?}");
+    let [before, after] = before_and_after(&folder, "rank 2 as the others");
+    assert!((before - 52.0).abs() < 0.5 && (after - 12.0).abs() < 2.0, "{before} {after}");
 }
 
 /// When three ranks begin, call, have done and end each of 12 steps, in ms: 5 of work, an exchange with rank 0 and 2 of work; one rank is
@@ -870,10 +874,8 @@ fn who_is_late_for_a_broadcast_or_a_gather_is_waited_for() {
         }
         let quick = rooted(name == "broadcast", None);
         let truth = quick[11][0][3] - quick[10][0][3];
-        let replayed = asked(&folder, &format!("rank {late} as the others"));
-        let (_, outcome) = replayed.answered().next().unwrap();
-        let after = outcome.after.time / 1e6;
-        assert!((after - truth).abs() < 1.2, "{name}, rank {late}: {after} for {truth}, {outcome:?}");
+        let [_, after] = before_and_after(&folder, &format!("rank {late} as the others"));
+        assert!((after - truth).abs() < 1.2, "{name}, rank {late}: {after} for {truth}");
     }
 }
 
@@ -896,10 +898,8 @@ fn what_a_rank_does_after_the_last_exchange_is_not_waited_for_when_it_is_gone() 
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let replayed = asked(&folder, "remove operations 'write_checkpoint'");
-    let (_, outcome) = replayed.answered().next().unwrap();
-    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
-    assert!((before - 51.0).abs() < 0.5 && (after - 11.0).abs() < 0.5, "{before} {after} {outcome:?}");
+    let [before, after] = before_and_after(&folder, "remove operations 'write_checkpoint'");
+    assert!((before - 51.0).abs() < 0.5 && (after - 11.0).abs() < 0.5, "{before} {after}");
 }
 
 /// Ranks work 10 ms, rank 1 5 more, and exchange in every third step: a cycle of three is 3 x 15 + 1 ms long, and 31 if rank 1 does as the
@@ -922,10 +922,8 @@ fn steps_between_exchanges_of_gradients_are_one() {
         }
         write(folder.path(), rank, 3, 0, &events);
     }
-    let replayed = asked(&folder, "rank 1 as the others");
-    let (_, outcome) = replayed.answered().next().unwrap();
-    let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
-    assert!((before - 46.0).abs() < 0.2 && (after - 31.0).abs() < 0.2, "{before} {after} {outcome:?}");
+    let [before, after] = before_and_after(&folder, "rank 1 as the others");
+    assert!((before - 46.0).abs() < 0.2 && (after - 31.0).abs() < 0.2, "{before} {after}");
 }
 
 /// Rank 1 records the second exchange of a step without its size.

@@ -61,6 +61,19 @@ mod tests {
     }
 
     #[test]
+    fn ranks_of_one_host_are_known_by_what_was_recorded_next_to_their_traces() {
+        let folder = tempfile::tempdir().unwrap();
+        for (rank, boot) in ["a", "a", "b"].into_iter().enumerate() {
+            let text = format!(
+                r#"{{"format":2,"trace":"rank{rank}.json.gz","rank":{rank},"ranks":3,"iterations_are":"steps","kineto":true,"plain":[[9]],"recorded":[[9]],"boot":"{boot}"}}"#
+            );
+            std::fs::write(folder.path().join(format!("rank{rank}.recording.json")), text).unwrap();
+        }
+        let names = [0, 1, 2].map(|rank| folder.path().join(format!("rank{rank}.json.gz")).display().to_string());
+        assert_eq!(on_first([&names[0], &names[1], &names[2]]).unwrap(), [true, true, false]);
+    }
+
+    #[test]
     fn ranks_of_one_host_are_known_by_the_names_of_their_files() -> Result<()> {
         let names = ["a_4711.17.pt.trace.json", "a_4712.18.pt.trace.json.gz", "b_4713.17.pt.trace.json"];
         assert_eq!(on_first(names)?, [true, true, false]);
