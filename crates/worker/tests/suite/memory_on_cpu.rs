@@ -1,7 +1,7 @@
 //! Simulated memory against what libtorch allocates on this processor, counted to the byte by the worker.
 
-use crate::conformance::measure;
-use crate::{ROOT, own_worker};
+use crate::conformance::{asked, measure};
+use crate::{ROOT, WORKER};
 use perf4sight_base::stats::Scores;
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
@@ -25,12 +25,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
+/// The worker with the kernels that the rules are of: on processors with AMX, oneDNN has others for bfloat16, which borrow more
+/// (docs/accuracy/simulated-memory.md, "Other precisions").
 pub(crate) fn worker() -> Hardware {
-    counting(own_worker())
+    counting(asked(&["env", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16", WORKER]))
 }
 
-/// The same with any worker.
+/// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
 pub(crate) fn counting(worker: Program) -> Hardware {
     Hardware {
         kind: DeviceKind::Cpu,
