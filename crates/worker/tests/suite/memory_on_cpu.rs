@@ -1,7 +1,7 @@
 //! Simulated memory against what libtorch allocates on this processor, counted to the byte by the worker.
 
-use crate::conformance::{asked, measure};
-use crate::{ROOT, WORKER};
+use crate::conformance::measure;
+use crate::{ROOT, own_worker};
 use perf4sight_base::stats::Scores;
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
@@ -25,14 +25,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The worker with the kernels that the rules are of: on processors with AMX, oneDNN has others for bfloat16, which borrow more
-/// (docs/accuracy/simulated-memory.md, "Other precisions").
 pub(crate) fn worker() -> Hardware {
-    counting(asked(&["env", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16", WORKER]))
+    counting(own_worker())
 }
 
+/// The kernels that the rules are of: on processors with AMX, oneDNN has others for bfloat16, which borrow more
+/// (docs/accuracy/simulated-memory.md, "Other precisions").
+const KERNELS: [&str; 2] = ["env", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"];
+
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
-pub(crate) fn counting(worker: Program) -> Hardware {
+pub(crate) fn counting(mut worker: Program) -> Hardware {
+    worker.words.splice(0..0, KERNELS.map(str::to_owned));
     Hardware {
         kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
