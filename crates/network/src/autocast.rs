@@ -58,6 +58,12 @@ impl Network {
 }
 
 impl Network {
+    /// Whether it computes element by element in the widest type of its operands, without autocast
+    /// (`TensorIterator::compute_types` in aten/src/ATen/TensorIterator.cpp).
+    pub fn promotes(&self, node: &Node, lists: Lists) -> bool {
+        matches!(node.op, Op::Binary(_) | Op::Where) && policy(self, node, lists) == Policy::Widest
+    }
+
     /// For every node, whether it is a step of PyTorch's own attention that a processor computes step by step because weights are
     /// dropped, and in single precision whatever it reads (`_scaled_dot_product_attention_math` of
     /// aten/src/ATen/native/transformers/attention.cpp). It is recognised by queries and keys that are scaled alike; attention

@@ -16,6 +16,9 @@ use perf4sight_step::workload::{Precision, Quantity, Step};
 /// Intervals are wider by this much on either side, in logarithms, for a precision that was not profiled. It is the
 /// largest error of simulated tensors (`docs/accuracy/simulated-memory.md`); the readings of a device do not show it.
 const OTHER_PRECISION: f64 = 0.06;
+/// The same for steps in bfloat16 on processors, for which oneDNN has other kernels where the instructions differ from those of the rules: nine of
+/// ten steps of 5 MiB and more are within it (`docs/accuracy/simulated-memory.md`, "Other precisions").
+const OTHER_KERNELS: f64 = 0.12;
 
 /// A network prepared for predictions of its steps; shared work is done once.
 pub struct PreparedNetwork<'a> {
@@ -70,6 +73,19 @@ impl Fingerprint {
         PreparedNetwork { fingerprint: self, reasons, extrapolation, steps }
     }
 
+    /// Whether memory of such steps is simulated for kernels that the device may not have: in bfloat16 processors' kernels differ by their
+    /// instructions, and no row of that precision shows which they are.
+    pub fn may_have_other_kernels(&self, step: Step) -> bool {
+        self.other_precision(step).is_some_and(|[asked, _]| asked != Precision::Fp32) && self.fitted.is_on_processor()
+    }
+
+    /// The precision of a step whose memory is simulated and that of the profile, where they differ.
+    fn other_precision(&self, step: Step) -> Option<[Precision; 2]> {
+        // Without a profile the prior is for single precision, whichever step is requested first.
+        let profiled = if self.is_prior() { Precision::Fp32 } else { self.subject.step.precision };
+        (step.precision != profiled && self.subject.quantity == Quantity::Memory).then_some([step.precision, profiled])
+    }
+
     /// Refuses a precision that the device does not support.
     ///
     /// # Errors
@@ -116,12 +132,11 @@ impl<'a> PreparedNetwork<'a> {
     fn about_known(&self, step: Step) -> About<'a> {
         let (mut extrapolation, mut reasons) = (self.extrapolation.clone(), self.reasons.clone());
         let own = self.fingerprint.subject.step;
-        // Without a profile the prior is for single precision, whichever step is requested first.
-        let is_prior = self.fingerprint.is_prior();
-        let [asked, profiled] = [step.precision, if is_prior { Precision::Fp32 } else { own.precision }];
         // Latency at another precision is either measured or refused, so only memory gets wider intervals here.
-        if asked != profiled && self.fingerprint.subject.quantity == Quantity::Memory {
-            extrapolation.ignorance += OTHER_PRECISION;
+        if let Some([asked, profiled]) = self.fingerprint.other_precision(step) {
+            let has_other_kernels = self.fingerprint.may_have_other_kernels(step);
+            extrapolation.ignorance += if has_other_kernels { OTHER_KERNELS } else { OTHER_PRECISION };
+            let is_prior = self.fingerprint.is_prior();
             reasons.extend((!is_prior).then_some(OutOfDistribution::Precision { asked, profiled }));
         }
         let predictor = (self.steps)(step, &extrapolation);

@@ -14,7 +14,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::Bytes;
 use perf4sight_network::Network;
-use perf4sight_platform::Platform;
+use perf4sight_platform::{Memory, Platform};
 use perf4sight_step::workload::{Precision, Quantity, Step};
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,14 @@ impl Fitted {
             Fitted::Published(_) => Ok(()),
             Fitted::Latency(latency) => latency.platform().check_precision(asked),
             Fitted::Memory(memory) => memory.platform().check_precision(asked),
+        }
+    }
+
+    /// Whether tensors live in a processor's memory, for a model of memory.
+    pub(super) fn is_on_processor(&self) -> bool {
+        match self {
+            Fitted::Published(_) | Fitted::Latency(_) => false,
+            Fitted::Memory(memory) => memory.platform().memory == Memory::Host,
         }
     }
 

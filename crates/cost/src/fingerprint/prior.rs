@@ -79,4 +79,22 @@ mod tests {
         });
         assert_eq!((from_single, from_mixed), (as_asked, as_asked));
     }
+
+    #[test]
+    fn memory_in_bfloat16_on_a_processor_may_be_that_of_other_kernels() {
+        // With AMX mobilenetv2 took 6.8 MiB in inference where 6.1 were simulated (docs/accuracy/simulated-memory.md).
+        let more = 6.8 / 6.1;
+        let network = build("resnet18", Dataset::Imagenet).unwrap();
+        let low = Step { precision: Precision::Bf16, ..Step::published(Stage::Training) };
+        for (name, may_differ) in [("cpu", true), ("cuda", false)] {
+            let (device, dataset) = (name.to_owned(), "imagenet".to_owned());
+            let subject = Subject { device, dataset, step: low, quantity: Quantity::Memory };
+            let memory = Fingerprint::before(subject, &Platform::named(name).unwrap());
+            assert_eq!(memory.may_have_other_kernels(low), may_differ);
+            assert!(!memory.may_have_other_kernels(Step::published(Stage::Training)));
+            let about = memory.about_step(&network, low, None).unwrap();
+            let high = about.at(64).interval.unwrap().high.value();
+            assert!(!may_differ || high >= more * about.tensors(64).unwrap().value(), "{name}: {high}");
+        }
+    }
 }

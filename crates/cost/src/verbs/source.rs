@@ -133,7 +133,20 @@ fn with_warning(fingerprints: Fingerprints, step: Step, context: &mut Context) -
         context.warn(refusal.to_string());
         fingerprint
     });
+    if fingerprints.memory.as_ref().is_some_and(|memory| memory.may_have_other_kernels(step)) {
+        context.warn(other_kernels(step));
+    }
     Ok(Device { fingerprints, step, silent })
+}
+
+/// What is said of memory that depends on a processor's instructions (docs/accuracy/simulated-memory.md, "Other precisions").
+fn other_kernels(step: Step) -> String {
+    format!(
+        "precision = {}: memory is simulated for processors whose vectors have bfloat16 instructions (avx512_bf16 in /proc/cpuinfo); others take more: \
+         with AMX (amx_tile) mostly up to 6 %, small networks and transposed convolutions 30 %; without either up to 30 %, transposed convolutions several \
+         times as much\n  help: the intervals allow for 12 %; profile a step of this precision on the device to know",
+        step.precision.name()
+    )
 }
 
 /// Every kind of device once, in the given order.

@@ -7,6 +7,7 @@ use super::blocked::Blocked;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::amount::{Amount, product};
+use perf4sight_step::workload::Number;
 
 impl Blocked<'_> {
     /// Whether the image that it reads is channels-last, or its filters are.
@@ -37,11 +38,20 @@ impl Blocked<'_> {
         let input = [InputGradient(0), filters, Drop(0)];
         let bias = self.kernel.bias.then_some(WeightGradient(1));
         // The gradient of filters is copied once more into its layout (`to(memory_format)` in `mkldnn_convolution_backward_weights`).
-        let copied = [Take(self.filters_gradient()), Take(self.plain_filters())];
-        let weight = copied.into_iter().chain(bias).chain([WeightGradient(0), Drop(0), Drop(0)]);
+        let gradient = self.filters_gradient();
+        let weight = [Take(gradient)].into_iter().chain(self.sums_of(gradient)).chain([Take(self.plain_filters())]);
+        let weight = weight.chain(bias).chain([WeightGradient(0), Drop(0), Drop(0)]);
         let weight = weight.filter(|_| self.learns());
         let input = input.into_iter().filter(|_| self.operation.tracked(0));
         turned.into_iter().chain(input).chain(weight).chain(given_back).collect()
+    }
+
+    /// Sums of filters in single precision, while the gradient in fewer bits is computed.
+    fn sums_of(&self, gradient: Amount) -> Vec<Move> {
+        match self.sums_apart() {
+            true => vec![Take(gradient.times(Number::Fp32.bytes()).divided_by(self.operation.number())), Drop(0)],
+            false => Vec::new(),
+        }
     }
 
     fn turns_filters(&self) -> bool {

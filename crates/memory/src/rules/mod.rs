@@ -19,7 +19,7 @@ mod sums;
 mod transposed;
 
 pub(crate) use operation::Operation;
-pub(crate) use rule::{Move, Rule, Saved};
+pub(crate) use rule::{CastBy, Move, Rule, Saved};
 
 use crate::amount::{Amount, INDEX, product as times};
 use crate::layout::Layout;
@@ -48,7 +48,7 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Nature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
         Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
         Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
-        Nature::Arithmetic(binary) => arithmetic(rule, operation, binary, facts),
+        Nature::Arithmetic(binary) => copying_saved(arithmetic(rule, operation, binary, facts)),
         Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, facts),
         Nature::Dropout => dropout(rule, operation, facts),
         Nature::Linear(_) => product::linear(rule, operation, facts),
@@ -337,6 +337,18 @@ fn dropout(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
     };
     rule.forward([Keep(mask), Output]).backward([InputGradient(0)])
+}
+
+/// Backward reads copies of the operands that it saved as they are.
+fn copying_saved(mut rule: Rule) -> Rule {
+    if rule.casts.by == CastBy::Kernel {
+        let copy = |saved: &Saved| match *saved {
+            Saved::Input(index) => rule.casts.input(index),
+            Saved::Cast(_) | Saved::Output => None,
+        };
+        rule.backward = rule.saves.iter().filter_map(copy).fold(rule.backward, borrowing);
+    }
+    rule
 }
 
 fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -> Rule {

@@ -1,11 +1,11 @@
 //! One operation of a network, on a device, within a step.
 
-use super::rule::{Casts, Move};
+use super::rule::{CastBy, Casts, Move};
 use crate::amount::Amount;
 use crate::layout::{Layout, reads_row};
 use perf4sight_network::{Conv, Element, Network, Node, NodeId, Numbers};
 use perf4sight_platform::{Asked, Platform, Workspace};
-use perf4sight_step::workload::{Number, Step};
+use perf4sight_step::workload::{Lists, Number, Step};
 
 /// One operation of a network, on a device, within a step.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ impl<'a> Operation<'a> {
         self.number() < Number::Fp32.bytes()
     }
 
-    /// Autocast's conversions of its operands; `weights` are their elements.
+    /// The conversions of its operands; `weights` are their elements.
     pub fn casts(&self, weights: &[u64]) -> Casts {
         let own = self.numbers[self.id.index()];
         let input = |(index, input): (usize, &NodeId)| {
@@ -61,8 +61,17 @@ impl<'a> Operation<'a> {
         let is_cast = own.weights != self.step.precision.held();
         let weight = |elements: &u64| is_cast.then(|| Amount::once(own.weights.bytes().saturating_mul(*elements)));
         Casts {
+            by: self.cast_by(),
             inputs: self.node.inputs.iter().enumerate().map(input).collect(),
             weights: weights.iter().map(weight).collect(),
+        }
+    }
+
+    fn cast_by(&self) -> CastBy {
+        match (self.network.promotes(self.node, self.platform.lists()), self.platform.lists()) {
+            (false, _) => CastBy::Autocast,
+            (true, Lists::Processor) => CastBy::Kernel,
+            (true, Lists::Accelerator) => CastBy::KernelWithoutCopy,
         }
     }
 

@@ -57,12 +57,25 @@ pub(crate) enum Saved {
     Output,
 }
 
-/// Copies of operands in other formats, made before an operation runs; their gradients have these formats, and are cast
-/// back.
+/// Operands that an operation reads in other formats; their gradients have these formats, and are cast back.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Casts {
+    pub by: CastBy,
     pub inputs: Vec<Option<Amount>>,
     pub weights: Vec<Option<Amount>>,
+}
+
+/// What casts the operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum CastBy {
+    /// Autocast, before the operation runs: autograd saves the copies.
+    #[default]
+    Autocast,
+    /// The operation itself, whose operands differ in type: autograd saves them as they are. Processors' kernels read copies
+    /// (`common_dtype` in aten/src/ATen/TensorIterator.cpp).
+    Kernel,
+    /// The same where kernels cast number by number, as CUDA's do.
+    KernelWithoutCopy,
 }
 
 impl Casts {

@@ -9,6 +9,15 @@ use super::rule::{Move, Rule, Saved};
 use crate::amount::{Amount, product};
 use perf4sight_network::{Conv, Shape};
 use perf4sight_platform::{Kept, Workspace};
+use perf4sight_step::workload::Number;
+
+/// Numbers that a buffer of a thread is rounded up to.
+const PAGE: u64 = 4096;
+/// Bytes of a thread's list of small products, as measured.
+const BATCH: u64 = 14_424;
+
+/// Channels of a plain image.
+const RGB: u64 = 3;
 
 /// The rule of a transposed convolution, with its weights already set; none where no library computes it in blocks.
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule> {
@@ -16,11 +25,13 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule
         Workspace::BlockedCopies { channels, one_thread } => Some((*channels, Kept::on(*one_thread))),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     })?;
-    let copies = Copies { operation, conv, block, kept };
+    let copies = Copies { operation, conv, block, kept, threads: operation.platform.threads()? };
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]).forward(copies.forward());
     let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
-    let input = operation.tracked(0).then(|| copies.gradient([copies.filters(), copies.source()], InputGradient(0)));
-    let weight = operation.learns(0).then(|| copies.gradient([copies.source(), copies.filters()], WeightGradient(0)));
+    let input = [copies.filters(), copies.source()];
+    let input = operation.tracked(0).then(|| copies.gradient(input, None, InputGradient(0)));
+    let weight = [copies.source(), copies.filters()];
+    let weight = operation.learns(0).then(|| copies.gradient(weight, copies.sums(), WeightGradient(0)));
     Some(rule.backward(input.into_iter().flatten()).backward(weight.into_iter().flatten()).backward(bias))
 }
 
@@ -29,6 +40,7 @@ struct Copies<'a> {
     conv: &'a Conv,
     block: u64,
     kept: Kept,
+    threads: u64,
 }
 
 impl Copies<'_> {
@@ -38,16 +50,45 @@ impl Copies<'_> {
         match self.conv.window.stride == [1, 1] {
             // The scratchpad is of the result's size.
             true => vec![plain, source, filters, result, Drop(1), Drop(1), Drop(1), Output, Drop(0)],
-            false => vec![source, filters, result, Drop(1), Drop(1), plain, Output, Drop(0), Drop(0)],
+            false => {
+                let moves = vec![source, filters, result, Drop(1), Drop(1), Drop(1), plain, Output, Drop(0), Drop(0)];
+                [Take(self.unless_kept(self.padded_images()))].into_iter().chain(moves).collect()
+            }
         }
     }
 
-    /// The incoming gradient in blocks, unless it is a plain image, and two more copies, of which the first is gone before the gradient is copied back.
-    fn gradient(&self, [first, second]: [Amount; 2], made: Move) -> Vec<Move> {
-        match self.makes_plain_image() {
-            true => vec![Take(first), Take(second), Drop(1), made, Drop(0)],
-            false => vec![Take(self.result()), Take(first), Take(second), Drop(1), Drop(1), made, Drop(0)],
-        }
+    /// The image of one sample for each thread, with a border (`inp_buffer_size` in oneDNN's src/cpu/x64/jit_brgemm_conv_utils.cpp): 2 to 5 pixels,
+    /// strides of 2 and 4, one and two threads.
+    fn padded_images(&self) -> Amount {
+        let image = self.operation.network.input_of(self.operation.node, 0);
+        let [kernel, stride] = [self.conv.window.kernel, self.conv.window.stride];
+        let side = |axis: usize| image.image()[axis] as u64 + kernel[axis].saturating_sub(stride[axis]) as u64;
+        let channels = (image.channels() as u64).next_multiple_of(self.block);
+        let numbers = product([channels, side(0), side(1)]).next_multiple_of(PAGE);
+        Amount::once(product([self.threads, self.operation.number().saturating_mul(numbers).saturating_add(BATCH)]))
+    }
+
+    /// The incoming gradient in blocks, unless it is a plain image, and two more copies, of which the first is gone before the gradient is copied back;
+    /// sums while it is computed.
+    fn gradient(&self, copies: [Amount; 2], sums: Option<Amount>, made: Move) -> Vec<Move> {
+        let blocks = (!self.makes_plain_image()).then(|| self.result());
+        let sums = sums.into_iter().flat_map(|sums| [Take(sums), Drop(0)]);
+        let gone = [Drop(1); 2].into_iter().skip(usize::from(blocks.is_none()));
+        let taken = blocks.into_iter().chain(copies).map(Take);
+        taken.chain(sums).chain(gone).chain([made, Drop(0)]).collect()
+    }
+
+    /// In fewer bits, sums of filters in single precision, and both images turned, rows of the larger one filled up as for other convolutions.
+    fn sums(&self) -> Option<Amount> {
+        let (number, block) = (self.operation.number(), self.block);
+        let [height, width] = self.operation.node.shape.image().map(|side| side as u64);
+        let made = self.conv.out_channels as u64;
+        let channels = made.next_multiple_of(if made <= RGB { RGB + 1 } else { block });
+        let read = self.operation.network.input_of(self.operation.node, 0);
+        let small = product([(read.channels() as u64).next_multiple_of(block), pixels(read)]);
+        let turned = product([channels, height, width + 4]).saturating_add(small).saturating_mul(number);
+        let filters = self.filters().times(Number::Fp32.bytes()).divided_by(number);
+        self.operation.is_low().then(|| filters.and(Amount::once(turned)))
     }
 
     fn source(&self) -> Amount {

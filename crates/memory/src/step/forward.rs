@@ -3,7 +3,7 @@
 use super::context::StepContext;
 use super::recorder::Recorder;
 use super::set_up::SetUp;
-use crate::rules::{Move, Saved};
+use crate::rules::{CastBy, Move, Saved};
 use crate::tensor::{FewTensors, Role, TensorId};
 use perf4sight_network::NodeId;
 use std::collections::BTreeMap;
@@ -26,21 +26,21 @@ impl<'a> ForwardRecorder<'a> {
     /// One node's forward: its result and the tensors kept for backward.
     pub fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
         let weights = self.cast_weights(id);
-        let inputs = self.cast_inputs(id, inputs);
-        let (result, mut kept) = self.compute(id, &inputs);
+        let read = self.cast_inputs(id, inputs);
+        let (result, mut kept) = self.compute(id, &read);
         if self.needs_backward(id) {
-            kept.extend(self.save(id, &inputs, &weights, Some(result)));
+            kept.extend(self.save(id, (inputs, &read), &weights, Some(result)));
         }
-        self.recorder.release_all(inputs.into_iter().chain(weights.into_iter().flatten()));
+        self.recorder.release_all(read.into_iter().chain(weights.into_iter().flatten()));
         (result, kept)
     }
 
     /// The tensors that autograd saves of a node's inputs, before its other allocations.
     pub fn save_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
         let weights = self.cast_weights(id);
-        let inputs = self.cast_inputs(id, inputs);
-        let kept = self.save(id, &inputs, &weights, None);
-        self.recorder.release_all(inputs.into_iter().chain(weights.into_iter().flatten()));
+        let read = self.cast_inputs(id, inputs);
+        let kept = self.save(id, (inputs, &read), &weights, None);
+        self.recorder.release_all(read.into_iter().chain(weights.into_iter().flatten()));
         kept
     }
 
@@ -53,14 +53,18 @@ impl<'a> ForwardRecorder<'a> {
         self.context.step.trains() && self.context.is_tracked(id)
     }
 
-    /// Holds the tensors that autograd saves: of a node's inputs and, where it ran, of its result.
+    /// Holds the tensors that autograd saves: of a node's inputs, as they are or as they were read, and, where it ran, of its result.
     fn save(
         &mut self,
         id: NodeId,
-        inputs: &[TensorId],
+        (inputs, read): (&[TensorId], &[TensorId]),
         weights: &[Option<TensorId>],
         result: Option<TensorId>,
     ) -> FewTensors {
+        let inputs = match self.context.rule(id).casts.by {
+            CastBy::Autocast => read,
+            CastBy::Kernel | CastBy::KernelWithoutCopy => inputs,
+        };
         let saved = self.context.rule(id).saves.iter().filter_map(|saved| match *saved {
             Saved::Input(index) => Some(inputs[index]),
             Saved::Cast(index) => weights[index],
@@ -96,8 +100,10 @@ impl<'a> ForwardRecorder<'a> {
             .enumerate()
             .rev()
             .map(|(index, &input)| match casts.input(index) {
-                Some(amount) => self.recorder.allocate(amount, Role::Activations, id),
-                None => self.recorder.hold(input),
+                Some(amount) if casts.by != CastBy::KernelWithoutCopy => {
+                    self.recorder.allocate(amount, Role::Activations, id)
+                }
+                Some(_) | None => self.recorder.hold(input),
             })
             .collect();
         read.reverse();

@@ -1,7 +1,8 @@
 //! Simulated memory of other steps than the published one, against what libtorch allocates on this processor.
 
 use crate::conformance::python_worker;
-use crate::memory_on_cpu::{Pair, check, compare, compare_by, counting, worker};
+use crate::memory_on_cpu::{Pair, check, compare, compare_by, counting, limited_to, worker};
+use crate::own_worker;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
@@ -121,7 +122,7 @@ fn segments_that_run_again_under_autocast_take_what_is_simulated() {
 #[test]
 fn brain_floats_take_what_is_simulated() {
     let accumulate = Accumulate::new(4).unwrap();
-    for name in ["resnet18", "mobilenetv2"] {
+    for name in ["resnet18", "mobilenetv2", "convnext_tiny"] {
         let network = zoo::build(name, Dataset::Cifar10).unwrap();
         let pairs = [Precision::AmpBf16, Precision::Bf16].into_iter().flat_map(|precision| {
             let inference = Step { precision, ..Step::published(Stage::Inference) };
@@ -210,6 +211,47 @@ fn pyramid() -> Network {
         levels.push(builder.add(format!("sum{level}"), Op::Binary(Binary::Add), &[lateral, wide]).unwrap());
     }
     builder.finish_with(&levels.into_iter().rev().collect::<Vec<_>>())
+}
+
+/// The first step of a generator, of which a single image takes much of the memory that threads fill up.
+#[test]
+fn each_thread_of_a_transposed_convolution_fills_up_an_image() {
+    let network = generator();
+    let steps = Stage::ALL.map(Step::published);
+    check(&steps.map(|step| answer(&network, step, 1)));
+}
+
+/// How much more than is simulated for `AVX512_CORE_BF16` processors with other instructions take in bfloat16.
+#[test]
+#[ignore = "needs AMX; run with: cargo test -p perf4sight-worker other_instructions -- --ignored --nocapture"]
+fn other_instructions() {
+    let known = "resnet18 mobilenetv2 squeezenet mnasnet googlenet mobilenet_v3_small densenet121 convnext_tiny efficientnet_b0 vit_b_16";
+    let known = known.split(' ').map(|name| zoo::build(name, Dataset::Cifar10).unwrap());
+    let networks: Vec<Network> =
+        [segmentation(), generator(), two_headed(), pyramid()].into_iter().chain(known).collect();
+    for instructions in ["AVX512_CORE_BF16", "AVX512_CORE_AMX", "AVX512_CORE"] {
+        let device = limited_to(instructions, own_worker());
+        let mut within = Vec::new();
+        let low =
+            |stage| [Precision::AmpBf16, Precision::Bf16].map(|precision| Step { precision, ..Step::published(stage) });
+        let steps: Vec<Step> = Stage::ALL.into_iter().flat_map(low).collect();
+        for network in &networks {
+            for (step, batch) in steps.iter().flat_map(|step| [(*step, 1), (*step, 16)]) {
+                let (precision, stage) = (step.precision, step.stage);
+                let pair = told_by(&device, network, step, batch);
+                println!(
+                    "{instructions} | {} | {} | {stage} | {batch} | {}",
+                    network.name(),
+                    precision.name(),
+                    pair.cell()
+                );
+                within.extend(pair.is_of(5.0).then(|| (1.0 + pair.error() / 100.0).ln().abs() <= 0.12));
+            }
+        }
+        let held = within.iter().filter(|within| **within).count();
+        println!("{instructions}: {held} of {} of 5 MiB and more within 12 %", within.len());
+        assert!(10 * held >= 9 * within.len());
+    }
 }
 
 /// Cross-entropy of vectors, of pixels and of several heads, and squared differences from as many numbers; in single precision and under autocast.

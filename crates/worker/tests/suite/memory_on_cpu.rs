@@ -29,13 +29,18 @@ pub(crate) fn worker() -> Hardware {
     counting(own_worker())
 }
 
-/// The kernels that the rules are of: on processors with AMX, oneDNN has others for bfloat16, which borrow more
+/// The instructions of the kernels that the rules are of: on processors with AMX, oneDNN has others for bfloat16, which borrow more
 /// (docs/accuracy/simulated-memory.md, "Other precisions").
-const KERNELS: [&str; 2] = ["env", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"];
+const INSTRUCTIONS: &str = "AVX512_CORE_BF16";
 
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
-pub(crate) fn counting(mut worker: Program) -> Hardware {
-    worker.words.splice(0..0, KERNELS.map(str::to_owned));
+pub(crate) fn counting(worker: Program) -> Hardware {
+    limited_to(INSTRUCTIONS, worker)
+}
+
+/// The same, with instructions that oneDNN calls by that name at most.
+pub(crate) fn limited_to(instructions: &str, mut worker: Program) -> Hardware {
+    worker.words.splice(0..0, ["env".to_owned(), format!("ONEDNN_MAX_CPU_ISA={instructions}")]);
     Hardware {
         kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
@@ -70,6 +75,11 @@ impl Pair {
     /// MiB counted, and how far off the simulation is.
     pub(crate) fn cell(&self) -> String {
         format!("{:.1} MiB, {:+.2} %", self.counted.mib(), self.error())
+    }
+
+    /// Whether so many MiB or more were counted.
+    pub(crate) fn is_of(&self, mib: f64) -> bool {
+        self.counted.mib() >= mib
     }
 
     pub(crate) fn error(&self) -> f64 {
