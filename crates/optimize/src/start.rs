@@ -8,7 +8,7 @@ use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::StepGraph;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::plain_step::PlainStep;
-use perf4sight_replay::replayed::{Request, period};
+use perf4sight_replay::replayed::{Request, ahead};
 use perf4sight_replay::simulate::{Schedule, simulate};
 use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict, variations};
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ impl Start {
         warnings.extend(far(&recorded));
         warnings.extend(without_exchange(analysis));
         warnings.extend(straggler(analysis));
-        warnings.extend(overlaps(analysis, &recorded));
+        warnings.extend(runs_ahead(analysis, &recorded));
         if let Some(PlainStep { time: plain, .. }) = request.plain(analysis) {
             if request.plain.is_some() {
                 check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
@@ -193,11 +193,11 @@ fn unsure(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
     })
 }
 
-/// That gains are of another time than that between steps.
-fn overlaps(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
-    let period = Milliseconds(period(analysis, recorded)? as f64 / 1e6);
+/// That gains are of another time than that between steps on threads.
+fn runs_ahead(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
+    let on_threads = Milliseconds(ahead(analysis, recorded)? as f64 / 1e6);
     Some(format!(
-        "GPUs work on for a step after the next one has begun: gains are of how long the work of a step takes, and not of the {period} from one step to the next"
+        "threads run ahead of their GPUs, which fall further behind in each step: gains are of the step on GPUs, and not of the {on_threads} that threads take until they have to wait for room in the queue"
     ))
 }
 

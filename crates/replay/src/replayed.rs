@@ -31,8 +31,8 @@ pub struct Replayed {
     pub as_recorded: u64,
     /// Nanoseconds of the mean step, replayed, if steps differ in what takes long and none is typical.
     pub mean: Option<u64>,
-    /// Nanoseconds from one step to the next, if the work of a step goes on for long after the next one has begun.
-    pub period: Option<u64>,
+    /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
+    pub ahead: Option<u64>,
     /// The scenario that shows it, if the steps themselves do not.
     pub shown_by: Option<String>,
     /// Nanoseconds between which a step without recording is; none if its time is known.
@@ -243,6 +243,7 @@ impl Replayed {
             .map(|step| step.time(&simulate(&step.graph)));
         let distortion = request.plain(analysis).map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
+        let ahead = ahead(analysis, &recorded);
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
         if before == 0 {
             return Err(nothing_to_replay());
@@ -252,7 +253,6 @@ impl Replayed {
         let plain_bounds = (!is_known).then(|| [least.min(before), mean.unwrap_or(as_recorded).max(before)]);
         let doubts = Doubts {
             is_partial: !job.missing().is_empty(),
-            period: period(analysis, &recorded),
             plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64)),
             distortion: distortion.as_ref().map(|(_, distortion)| distortion),
         };
@@ -274,7 +274,7 @@ impl Replayed {
             undisturbed,
             as_recorded,
             mean,
-            period: doubts.period,
+            ahead,
             shown_by,
             plain_bounds,
             critical: shares(&step.graph, &path, before),
@@ -326,8 +326,6 @@ impl Replayed {
 struct Doubts<'a> {
     /// Whether ranks without a trace take part.
     is_partial: bool,
-    /// See [`Replayed::period`].
-    period: Option<u64>,
     /// How much shorter and longer a step without recording may be; none if it is known.
     plain: Option<[f64; 2]>,
     distortion: Option<&'a Distortion>,
@@ -339,11 +337,6 @@ impl Doubts<'_> {
             // As long as all wait for a rank without a trace, what the others do changes nothing.
             outcome.after.hold(outcome.before as f64);
         }
-        if let Some(period) = self.period {
-            let [after, before, period] = [outcome.after.time, outcome.before.max(1) as f64, period as f64];
-            outcome.after.hold(period * after / before);
-            outcome.after.hold((period + after - before).max(0.0));
-        }
         if let Some(bounds) = self.plain {
             outcome.after.widen(bounds);
         }
@@ -353,15 +346,14 @@ impl Doubts<'_> {
     }
 }
 
-/// From this ratio of the work of a step to the time from one step to the next on, both are distinguished.
-const OVERLAPS: f64 = 1.1;
+/// From this ratio of a step on GPUs to one on threads on, GPUs fall behind.
+const FALLS_BEHIND: f64 = 1.1;
 
-/// Nanoseconds from one step to the next, if processors are so far ahead of their GPUs that the work of a step goes on for long after the
-/// next one has begun.
-pub fn period(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
-    let period = analysis.step()?.mean * 1e6;
-    let work = median(&recorded.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>());
-    (work > OVERLAPS * period).then_some(period as u64)
+/// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
+pub fn ahead(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
+    let on_threads = analysis.step()?.mean * 1e6;
+    let step = median(&recorded.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>());
+    (step > FALLS_BEHIND * on_threads).then_some(on_threads as u64)
 }
 
 fn nothing_to_replay() -> Error {

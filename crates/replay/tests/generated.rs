@@ -968,20 +968,73 @@ fn a_synchronisation_that_ends_with_the_step_waits_for_the_gpu() {
     let replayed = asked(&folder, "gpu x 2");
     let (_, outcome) = replayed.answered().next().unwrap();
     assert!((outcome.before as f64 / 1e6 - outcome.after.time / 1e6 - 4.95).abs() < 0.1, "{outcome:?}");
-    assert_eq!(replayed.period, None);
+    assert_eq!(replayed.ahead, None);
 }
 
-/// Kernels begin 8 ms after their steps of 10: what a step launches is done 18 after its begin. With kernels of half the length it is 5 from one step to
-/// the next, for the GPU is never idle.
+/// Kernels begin 8 ms after their steps of 10: what a step launches is done 18 after its begin, and the stream takes 10 from one step to
+/// the next. With kernels of half the length that is 5, if the threads' 10 were waiting for the GPU, for the GPU is never idle; else 10.
 #[test]
 fn work_that_goes_on_after_its_step_is_no_longer_step() {
     let folder = TempDir::new().unwrap();
     write_launches(folder.path(), 8.0, None);
     let replayed = asked(&folder, "gpu x 2");
-    assert_eq!((replayed.period, replayed.typical), (Some(10_000_000), 17_900_000));
+    assert_eq!((replayed.ahead, replayed.typical), (None, 10_000_000));
     let (_, outcome) = replayed.answered().next().unwrap();
     let bounds = outcome.after.low / 1e6..=outcome.after.high / 1e6;
-    assert!(bounds.contains(&5.1), "{outcome:?}");
+    assert!(bounds.contains(&5.05) && bounds.contains(&10.0), "{outcome:?}");
+}
+
+/// The times of a launch and of a kernel for a queue of `places`: `launches` a step and kernels of 1 ms, one after the other. A call takes
+/// 0.01 ms, and waits until the kernel `places` before it has begun.
+fn queued(launches: usize, places: usize, steps: usize) -> Vec<[[f64; 2]; 2]> {
+    let mut times: Vec<[[f64; 2]; 2]> = Vec::new();
+    for _ in 0..launches * steps {
+        let begin = times.last().map_or(0.0, |[[begin, took], _]| begin + took);
+        let room = times.len().checked_sub(places).map_or(0.0, |place| times[place][1][0]);
+        let launch = [begin, (begin + 10.0).max(room) - begin];
+        let free = times.last().map_or(0.0, |[_, [begin, took]]| begin + took);
+        times.push([launch, [free.max(begin + launch[1]), 1000.0]]);
+    }
+    times
+}
+
+/// Steps of 20 kernels of 1 ms that nothing synchronises; `places` in the queue of the GPU, after as many steps as fill it.
+fn write_queue(folder: &Path, places: usize) {
+    let [launches, steps, filled] = [20, 24, 12];
+    let times = queued(launches, places, steps);
+    let begin = |step: usize| {
+        times.get(launches * step).map_or(times[times.len() - 1][0].iter().sum(), |[launch, _]| launch[0])
+    };
+    let marks = (filled..steps).map(|number| step(number as u32, [begin(number), begin(number + 1) - begin(number)]));
+    let call = |(place, [launch, kernel]): (usize, &[[f64; 2]; 2])| {
+        let correlation = format!(r#""correlation":{}"#, place + 1);
+        let kernel = on(20, "kernel", "gemm", *kernel, &correlation);
+        let launch =
+            (place >= launches * filled).then(|| event("cuda_runtime", "cudaLaunchKernel", *launch, &correlation));
+        launch.into_iter().chain([kernel])
+    };
+    let calls = times.iter().enumerate().flat_map(call);
+    write(folder, 0, 1, 0, &marks.chain(calls).collect::<Vec<_>>());
+}
+
+/// 20 kernels of 1 ms are 20 from one step to the next, of half the length 10, whether threads wait for room in the queue or there is
+/// room for all: they launch a step in 0.2.
+#[test]
+fn a_step_that_nothing_synchronises_is_as_long_as_its_stream_needs() {
+    for (places, ahead) in [(100, false), (10_000, true)] {
+        let folder = TempDir::new().unwrap();
+        write_queue(folder.path(), places);
+        let replayed = asked(&folder, "gpu x 2");
+        let (_, outcome) = replayed.answered().next().unwrap();
+        let times = [replayed.typical as f64, outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
+        let truths = [20.0, 20.0, 10.0];
+        assert!(times.iter().zip(truths).all(|(time, truth)| (time / truth - 1.0).abs() < 0.02), "{places}: {times:?}");
+        assert!(
+            outcome.after.low < 10e6 && 10e6 < outcome.after.high && outcome.after.low > 9e6,
+            "{places}: {outcome:?}"
+        );
+        assert_eq!(replayed.ahead.is_some(), ahead, "{places}");
+    }
 }
 
 /// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.

@@ -110,7 +110,7 @@ fn places(graph: &Graph) -> Vec<u32> {
 fn is_slowed(graph: &Graph, id: NodeId) -> bool {
     match graph.node(id).kind {
         Kind::Operation | Kind::Kernel => true,
-        Kind::Start | Kind::Gap | Kind::Launch | Kind::Transfer | Kind::Wait => false,
+        Kind::Start | Kind::Backlog | Kind::Gap | Kind::Launch | Kind::Transfer | Kind::Wait => false,
     }
 }
 

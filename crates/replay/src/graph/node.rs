@@ -30,6 +30,8 @@ pub struct Node {
 pub enum Kind {
     /// The time by which a rank begins later than the first rank.
     Start,
+    /// The time by which the work of earlier steps on a stream outlasts the begin of this one on the CPU.
+    Backlog,
     /// An operation on a thread of the CPU.
     Operation,
     /// Time of a thread or stream that no event covers: Python, or the delay until a kernel starts.

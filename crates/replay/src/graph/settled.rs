@@ -1,38 +1,36 @@
-//! When ranks begin a step that follows others like it: each as it ended the one before.
+//! When ranks and their streams begin a step that follows others like it: each as it ended the one before.
 
-use super::{RankNodes, StepGraph};
+use super::{Kind, NodeId, RankNodes, StepGraph};
 use crate::collectives::connected;
 use crate::simulate::simulate;
 
-/// Steps one after the other until nothing changes any more; where a rank falls behind without end there is no such step.
+/// Steps one after the other until nothing changes any more; where a rank or a stream falls behind without end there is no such step, and
+/// in each one it falls behind by as much.
 const MOST: usize = 8;
 /// Smaller differences in nanoseconds are none.
 const SAME: u64 = 1_000;
 
 impl StepGraph {
     /// The step as it follows others like it. What was recorded followed a step as recorded: a rank that ended that one late began
-    /// late.
+    /// late, and a stream that was behind its thread began later than that.
     pub(crate) fn settled(mut self) -> Self {
         let islands = self.islands();
+        let backlogs: Vec<NodeId> = self.graph.ids().filter(|id| self.graph.node(*id).kind == Kind::Backlog).collect();
+        // What recorded steps left in the queues would take many steps to be done where steps get a little shorter.
+        backlogs.iter().for_each(|id| self.graph.set_duration(*id, 0));
         for _ in 0..MOST {
-            let starts = self.next_starts(&islands);
-            let same = self
-                .ranks
-                .iter()
-                .zip(&starts)
-                .all(|(rank, start)| self.graph.node(rank.start).duration.abs_diff(*start) <= SAME);
-            if same {
+            let begins = self.next_begins(&islands, &backlogs);
+            let is_same = |(id, begin): &(NodeId, u64)| self.graph.node(*id).duration.abs_diff(*begin) <= SAME;
+            if begins.iter().all(is_same) {
                 break;
             }
-            for (rank, start) in self.ranks.iter().zip(starts) {
-                self.graph.set_duration(rank.start, start);
-            }
+            begins.into_iter().for_each(|(id, begin)| self.graph.set_duration(id, begin));
         }
         self
     }
 
-    /// For each rank, by how many nanoseconds it begins the next step later than the first of its island.
-    fn next_starts(&self, islands: &[usize]) -> Vec<u64> {
+    /// By how many nanoseconds each rank begins the next step later than the first of its island, and its streams later than it.
+    fn next_begins(&self, islands: &[usize], backlogs: &[NodeId]) -> Vec<(NodeId, u64)> {
         let schedule = simulate(&self.graph);
         let mut last = vec![0; self.graph.resources().len()];
         for id in self.graph.ids() {
@@ -44,7 +42,15 @@ impl StepGraph {
         // Islands are numbered by the first of their ranks.
         let mut first = vec![u64::MAX; ends.len()];
         islands.iter().zip(&ends).for_each(|(island, end)| first[*island] = first[*island].min(*end));
-        ends.iter().zip(islands).map(|(end, island)| end - first[*island]).collect()
+        let starts = self.ranks.iter().zip(&ends).zip(islands);
+        let starts = starts.map(|((rank, end), island)| (rank.start, end - first[*island]));
+        let backlog = |id: &NodeId| {
+            let number = self.graph.resource_of(*id).rank?;
+            let rank = self.ranks.binary_search_by_key(&number, |rank| rank.number).ok()?;
+            let end = last[self.graph.node(*id).resource.index()];
+            Some((*id, end.saturating_sub(ends[rank])))
+        };
+        starts.chain(backlogs.iter().filter_map(backlog)).collect()
     }
 
     /// For each rank, the number of the set of ranks that exchange with each other.

@@ -1,6 +1,6 @@
 //! A step of a job as a graph, with what is known of its ranks and of the transfers between them.
 
-use super::{Graph, NodeId, ResourceId};
+use super::{Graph, Kind, NodeId, Resource, ResourceId};
 use crate::collectives::Operation;
 use crate::simulate::Schedule;
 
@@ -97,14 +97,27 @@ impl Transfer {
 }
 
 impl StepGraph {
-    /// The nanoseconds of a replayed step for each rank: from when it begins until its last work ends.
+    /// The nanoseconds of a replayed step for each rank, on the thread or stream on which it takes longest: from when it begins there, on a
+    /// stream after the work of earlier steps, until its last work ends. Of a settled step that is the time from one step to the next.
     pub fn rank_times(&self, schedule: &Schedule) -> Vec<u64> {
-        let ends = schedule.ends_of_ranks(&self.graph);
-        let time = |rank: &RankNodes| {
-            let place = ends.binary_search_by_key(&rank.number, |(number, _)| *number);
-            place.map_or(0, |place| ends[place].1) - schedule.end(&self.graph, rank.start)
-        };
-        self.ranks.iter().map(time).collect()
+        let place = |resource: &Resource| self.ranks.binary_search_by_key(&resource.rank?, |rank| rank.number).ok();
+        let places: Vec<Option<usize>> = self.graph.resources().iter().map(place).collect();
+        let start = |place: &Option<usize>| place.map_or(0, |place| schedule.end(&self.graph, self.ranks[place].start));
+        let mut begins: Vec<u64> = places.iter().map(start).collect();
+        let mut ends = begins.clone();
+        for id in self.graph.ids() {
+            let (node, end) = (self.graph.node(id), schedule.end(&self.graph, id));
+            let resource = node.resource.index();
+            ends[resource] = ends[resource].max(end);
+            if node.kind == Kind::Backlog {
+                begins[resource] = end;
+            }
+        }
+        let mut times = vec![0; self.ranks.len()];
+        for ((place, begin), end) in places.iter().zip(begins).zip(ends) {
+            place.iter().for_each(|place| times[*place] = end.saturating_sub(begin).max(times[*place]));
+        }
+        times
     }
 
     /// The nanoseconds of a replayed step: the longest of the ranks'.

@@ -216,7 +216,9 @@ fn replay<W: Write>(replayed: &Replayed, processes: usize, list: &mut List<W>) -
         let (process, name) = (processes + place(resource.rank), &resource.name);
         list.add(&named_row(process, index, name))?;
     }
-    let works = |id: &NodeId| graph.node(*id).duration > 0 && !matches!(graph.node(*id).kind, Kind::Gap | Kind::Start);
+    let works = |id: &NodeId| {
+        graph.node(*id).duration > 0 && !matches!(graph.node(*id).kind, Kind::Gap | Kind::Start | Kind::Backlog)
+    };
     for id in replayed.schedule.order().filter(works) {
         let node = graph.node(id);
         list.add(&json!({

@@ -370,10 +370,10 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
             Milliseconds(mean as f64 / 1e6)
         )
     });
-    let overlaps = replayed.period.map(|period| {
-        let [work, period] = [replayed.typical, period].map(|time| Milliseconds(time as f64 / 1e6));
+    let ahead = replayed.ahead.map(|on_threads| {
+        let [step, on_threads] = [replayed.typical, on_threads].map(|time| Milliseconds(time as f64 / 1e6));
         format!(
-            "GPUs work on for a step after the next one has begun: what is replayed is how long the work of a step takes, {work}, and not the {period} from one step to the next; what-ifs are of the former, and their intervals hold what that may change of the latter"
+            "threads run ahead of their GPUs, which fall further behind in each step: what is replayed is the step on GPUs, {step}, which is the time from one step to the next once threads have to wait for room in the queue, and not the {on_threads} that they take until then; what-ifs are of the former"
         )
     });
     let late = late_step(analysis, replayed);
@@ -399,7 +399,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, alone, overlaps, late, far, varies, disturbed, distorted, unknown, absent]
+    [unlike, alone, ahead, late, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
         .flatten()
         .chain(assumed)

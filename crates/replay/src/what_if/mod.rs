@@ -16,6 +16,7 @@ mod outcome;
 mod precision;
 mod rank;
 mod ranks;
+mod unseen_waits;
 mod variations;
 
 pub use half_rates::HalfRates;

@@ -53,7 +53,7 @@ pub(super) fn matching(graph: &Graph, pattern: &str) -> Result<Vec<NodeId>> {
 fn operations(graph: &Graph) -> impl Iterator<Item = NodeId> + '_ {
     graph.ids().filter(|id| match graph.node(*id).kind {
         Kind::Operation | Kind::Kernel | Kind::Launch => true,
-        Kind::Start | Kind::Gap | Kind::Transfer | Kind::Wait => false,
+        Kind::Start | Kind::Backlog | Kind::Gap | Kind::Transfer | Kind::Wait => false,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The time of a step with changes, compared with the step as it is.
 
+use super::unseen_waits::without_threads;
 use super::{Change, Scenario, one_rank, variations};
 use crate::communication::{Communication, Cost, overlap};
 use crate::graph::StepGraph;
@@ -94,7 +95,11 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let others = of_bounds.chain(of_latencies.iter().copied());
     let [low, high] =
         others.fold(of_recorded, |[low, high], ratio| [low.min(ratio), high.max(ratio)]).map(|ratio| ratio * before);
-    let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
+    let mut after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
+    if let Some(step) = without_threads(&recorded.typical) {
+        let least = with(Scenario { step, communication: communication.clone() }, all)?.step;
+        after.hold((1.0 - MODEL) * length(&least, &simulate(&least.graph))?);
+    }
     let latency =
         assumed_latency(communication, time, &of_latencies.iter().map(|ratio| ratio * before).collect::<Vec<_>>());
     let assumptions = changes.iter().filter_map(|change| change.assumption()).chain(latency).collect();

@@ -54,7 +54,7 @@ fn timelines(shown: &Shown) -> Vec<Block> {
 const SERIES: [(&str, Colour, &[Kind]); 4] = [
     ("kernel", Colour::Nth(3), &[Kind::Kernel]),
     ("operation", Colour::Nth(0), &[Kind::Operation, Kind::Launch]),
-    ("nothing recorded", Colour::Nth(7), &[Kind::Gap, Kind::Start, Kind::Wait]),
+    ("nothing recorded", Colour::Nth(7), &[Kind::Gap, Kind::Start, Kind::Backlog, Kind::Wait]),
     ("transfer", Colour::Nth(4), &[Kind::Transfer]),
 ];
 

@@ -100,7 +100,8 @@ impl Recorded {
     }
 }
 
-fn thread_nodes(graph: &Graph) -> Vec<NodeId> {
+/// What threads do and what is not recorded between it.
+pub(crate) fn thread_nodes(graph: &Graph) -> Vec<NodeId> {
     let on_thread = |id: &NodeId| {
         graph.resource_of(*id).kind == ResourceKind::Thread
             && matches!(graph.node(*id).kind, Kind::Operation | Kind::Gap)

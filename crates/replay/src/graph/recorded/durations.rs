@@ -23,7 +23,14 @@ fn of_step(assembly: &Assembly, edges: &[(usize, usize)], ranks: &[RankStep]) ->
     for (before, after) in consecutive(assembly, &ends) {
         ready[after] = ready[after].max(ends[before]);
     }
-    ends.iter().zip(ready).map(|(end, ready)| (end - ready).max(0) as u64).collect()
+    let mut durations: Vec<u64> = ends.iter().zip(ready).map(|(end, ready)| (end - ready).max(0) as u64).collect();
+    for (rank, first) in ranks.iter().zip(&assembly.first_rows) {
+        for (row, held) in &rank.held {
+            let duration = &mut durations[*first as usize + row];
+            *duration = duration.saturating_sub(*held as u64);
+        }
+    }
+    durations
 }
 
 /// When the first of the ranks that each rank exchanges with begins: of ranks that nothing synchronises, one may be any time ahead.

@@ -23,6 +23,7 @@ mod threads;
 mod varies;
 mod waits;
 
+pub(crate) use distortion::thread_nodes;
 pub use distortion::{Correction, Distortion};
 pub use left_out::LeftOut;
 

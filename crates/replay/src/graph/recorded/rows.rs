@@ -34,6 +34,8 @@ pub(super) struct RankStep {
     pub launches: Vec<(usize, usize)>,
     /// Synchronisations of a thread or stream with streams: its row, and the row that it waited for.
     pub synchronisations: Vec<(usize, usize)>,
+    /// Rows that end launches which waited for room in the queue of a GPU, and nanoseconds that they waited.
+    pub held: Vec<(usize, i64)>,
     /// What the trace says waits for what: the row at whose end that is done, and the row before the one that waits.
     pub dependencies: Vec<(usize, usize)>,
     /// Forward operations and their backward operations on other threads: the last row, and the first one.
@@ -102,10 +104,15 @@ impl RankStep {
         hasher.finish()
     }
 
-    /// Nanoseconds from the beginning of the step until the last work ends.
+    /// Nanoseconds of the step on the thread or stream on which it takes longest: from its begin, or from the end of earlier work there.
     pub fn time(&self) -> u64 {
-        let end = self.rows.iter().map(|row| row.end).max().unwrap_or(self.start);
-        (end - self.start).max(0) as u64
+        let of_track = |(_, rows): &(TrackId, Range<usize>)| {
+            let rows = &self.rows[rows.clone()];
+            let backlog = rows.first().filter(|row| row.kind == Kind::Backlog);
+            let end = rows.iter().map(|row| row.end).max().unwrap_or(self.start);
+            end - backlog.map_or(self.start, |row| row.end)
+        };
+        self.tracks.iter().map(of_track).max().unwrap_or(0).max(0) as u64
     }
 }
 

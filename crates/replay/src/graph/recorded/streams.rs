@@ -11,6 +11,12 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Part of the names of calls that wait until streams have done their work.
 const SYNCHRONIZE: &str = "Synchronize";
+/// The name of the work of earlier steps.
+const EARLIER_STEPS: &str = "(earlier steps)";
+/// Nanoseconds that the launch of a kernel takes at most where there is room in the queue: CUDA takes 5 to 10 µs, more under a profiler.
+const LAUNCH: i64 = 20_000;
+/// With fewer kernels in front of it, a launch does not wait for room in the queue, which has 1,024 places in CUDA.
+const FULL: usize = 64;
 
 /// Reads the kernels that a step launched, and what synchronises threads with them.
 pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], calls: &mut Calls, into: &mut RankStep) {
@@ -21,6 +27,9 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
     let (mut enqueued, mut copied) = (Enqueued::default(), Vec::new());
     for (stream, kernels) in streams(trace, window, &launched) {
         let first = into.rows.len();
+        let backlog = kernels.first().and_then(|(index, _)| last_before(trace, stream, *index));
+        let end = backlog.map_or(window.0, |last| last.end().max(window.0));
+        into.rows.push(Row { call: calls.intern(EARLIER_STEPS, None), kind: Kind::Backlog, end });
         for (index, kernel) in kernels {
             let launch = launched.get(&kernel.correlation).and_then(|event| into.before(event.track, event.start));
             let row = into.rows.len();
@@ -41,6 +50,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
         }
         into.tracks.push((stream, first..into.rows.len()));
     }
+    held(trace, &launched, into);
     into.synchronisations = enqueued.waits(trace, &launched);
     synchronisations(trace, window, threads, into);
     for (call, copy) in copied {
@@ -113,9 +123,6 @@ fn streams<'a>(
     launched: &HashMap<u64, &Event>,
 ) -> BTreeMap<TrackId, Vec<(u32, &'a Event)>> {
     let mut streams: BTreeMap<TrackId, Vec<(u32, &Event)>> = BTreeMap::new();
-    let is_work = |event: &Event| {
-        matches!(event.category, Category::Kernel | Category::Copy | Category::Set) && event.phase == Phase::Complete
-    };
     // What a step launched begins in it or later.
     let first = begun_by(trace, window.0);
     let end = if launched.is_empty() { begun_by(trace, window.1) } else { trace.events.len() };
@@ -129,6 +136,39 @@ fn streams<'a>(
         }
     }
     streams
+}
+
+fn is_work(event: &Event) -> bool {
+    matches!(event.category, Category::Kernel | Category::Copy | Category::Set) && event.phase == Phase::Complete
+}
+
+/// The last work of a stream before an event.
+fn last_before(trace: &Trace, stream: TrackId, event: u32) -> Option<&Event> {
+    trace.events[..event as usize].iter().rev().find(|event| event.track == stream && is_work(event))
+}
+
+/// Launches that wait for room in the queue of their GPU: what they wait for is work of streams, which may be of earlier steps.
+fn held(trace: &Trace, launched: &HashMap<u64, &Event>, into: &mut RankStep) {
+    let long: Vec<&Event> = launched.values().copied().filter(|launch| launch.duration > LAUNCH).collect();
+    if long.is_empty() {
+        return;
+    }
+    let calls = trace.events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
+    let calls: HashMap<u64, i64> = calls.map(|event| (event.correlation, event.start)).collect();
+    let kernels = trace.events.iter().filter(|event| is_work(event));
+    // Kernels whose launch was not recorded were launched before what was.
+    let mut queued: Vec<(i64, i64)> =
+        kernels.map(|kernel| (calls.get(&kernel.correlation).copied().unwrap_or(i64::MIN), kernel.start)).collect();
+    queued.sort_unstable();
+    for launch in long {
+        let before = &queued[..queued.partition_point(|(launched, _)| *launched < launch.start)];
+        let waiting = before.iter().rev().take(2 * FULL).filter(|(_, start)| *start > launch.end()).count();
+        if waiting < FULL {
+            continue;
+        }
+        let row = into.ending(launch.track, launch.end());
+        into.held.extend(row.map(|row| (row, launch.duration - LAUNCH)));
+    }
 }
 
 /// Threads that wait for streams: the last kernel of each stream that ended while the call waited.

@@ -54,7 +54,8 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
 fn ends_of_work(step: &RankStep, is_wanted: impl Fn(usize) -> bool) -> Vec<(i64, usize, usize)> {
     let tracks = step.tracks.iter().enumerate().filter(|(track, _)| is_wanted(*track));
     let work = tracks.flat_map(|(track, (_, rows))| rows.clone().map(move |row| (step.rows[row].end, track, row)));
-    let mut ends: Vec<(i64, usize, usize)> = work.filter(|(.., row)| step.rows[*row].kind != Kind::Gap).collect();
+    let mut ends: Vec<(i64, usize, usize)> =
+        work.filter(|(.., row)| !matches!(step.rows[*row].kind, Kind::Gap | Kind::Backlog)).collect();
     ends.sort_unstable();
     ends
 }

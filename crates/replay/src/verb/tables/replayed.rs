@@ -84,6 +84,7 @@ fn rank(share: &Share) -> Cell {
 pub(in crate::verb) fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Start => "later start",
+        Kind::Backlog => "kernels of earlier steps",
         Kind::Operation => "operations on the CPU",
         Kind::Gap => "nothing recorded: Python, delays",
         Kind::Kernel => "kernels and copies",

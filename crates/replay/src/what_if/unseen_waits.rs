@@ -1,0 +1,26 @@
+//! Threads that may wait for GPUs without a record of it: what a step takes where only GPUs keep it busy.
+
+use crate::graph::StepGraph;
+use crate::graph::recorded::thread_nodes;
+use crate::simulate::simulate;
+use std::collections::BTreeMap;
+
+/// Threads that are as busy as GPUs that never wait for them, up to this share, seem to wait for them.
+const AS_BUSY: f64 = 0.9;
+
+/// The step with threads that take no time, if all that is known of them may be waiting for GPUs: GPUs work all the time on what was launched
+/// long before, and a thread that nothing keeps from launching more takes as long as they do.
+pub(super) fn without_threads(step: &StepGraph) -> Option<StepGraph> {
+    let threads = thread_nodes(&step.graph);
+    let mut by_thread: BTreeMap<u32, u64> = BTreeMap::new();
+    for id in &threads {
+        let node = step.graph.node(*id);
+        *by_thread.entry(node.resource.0).or_default() += node.duration;
+    }
+    let busiest = by_thread.into_values().max()? as f64;
+    let mut without = step.clone();
+    threads.into_iter().for_each(|id| without.graph.set_duration(id, 0));
+    let without = without.settled();
+    let [time, on_streams] = [step, &without].map(|step| step.time(&simulate(&step.graph)) as f64);
+    (busiest >= AS_BUSY * time && on_streams >= AS_BUSY * time).then_some(without)
+}
