@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::Result;
 use perf4sight_replay::buckets::buckets_of;
-use perf4sight_replay::graph::Kind;
+use perf4sight_replay::graph::{Kind, TransferPart};
 use perf4sight_replay::what_if::{Change, Scenario, parse};
 
 /// What the profiler names the update by. A script without such a range has an update that nobody named: it is counted in every pass.
@@ -21,7 +21,8 @@ impl Change for NoSync {
             builder.remove(transfer.node);
             let launches = transfer.parts.iter().map(|part| part.launch);
             let launches = launches.filter(|id| step.graph.node(*id).kind == Kind::Launch);
-            launches.for_each(|id| builder.node_mut(id).duration = 0);
+            let calls = transfer.parts.iter().flat_map(TransferPart::issuing_nodes);
+            launches.chain(calls).for_each(|id| builder.node_mut(id).duration = 0);
         }
         step.graph = builder.finish()?;
         let kept = step.transfers.iter().enumerate().filter(|(index, _)| !removed.contains(index));

@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::collectives::Operation;
-use perf4sight_replay::graph::{EdgeKind, NodeId, StepGraph, TransferPart};
+use perf4sight_replay::graph::{EdgeKind, Kind, NodeId, StepGraph, TransferPart};
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, Scenario};
 
@@ -71,17 +71,16 @@ impl Change for KeepGathered {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
         let in_backward = |index: &usize| {
-            let launch = step.transfers[*index].parts.first().map(|part| step.graph.node(part.launch).call);
-            launch.is_some_and(|call| {
-                step.graph.calls().path(call).any(|name| BACKWARD.iter().any(|known| name.contains(known)))
-            })
+            step.transfers[*index].parts.first().is_some_and(|part| is_inside(step, part.launch, &BACKWARD))
         };
         let again: Vec<usize> = gathers(step)?.into_iter().filter(in_backward).collect();
         if again.is_empty() {
             return Err(Error::input("backward gathers no shards that forward had gathered"));
         }
-        let nodes: Vec<NodeId> = again.into_iter().map(|index| step.transfers[index].node).collect();
-        nodes.into_iter().for_each(|node| step.graph.set_duration(node, 0));
+        let mut gone: Vec<NodeId> = again.iter().map(|index| step.transfers[*index].node).collect();
+        gone.extend(again.iter().flat_map(|index| &step.transfers[*index].parts).flat_map(TransferPart::issuing_nodes));
+        gone.extend(gathering_in_backward(step));
+        gone.into_iter().for_each(|node| step.graph.set_duration(node, 0));
         Ok(())
     }
 
@@ -90,10 +89,29 @@ impl Change for KeepGathered {
     }
 }
 
+/// Names of what `fully_shard` does to gather parameters, from copying the shards in to copying the parameters out.
+const GATHERING: [&str; 3] = ["FSDP::all_gather", "fsdp::all_gather", "fsdp::split_with_sizes_copy"];
+
+/// What ranks do in backward to gather parameters, besides the transfers: none of it where they are still there.
+fn gathering_in_backward(step: &StepGraph) -> impl Iterator<Item = NodeId> + '_ {
+    let is_work = |id: &NodeId| match step.graph.node(*id).kind {
+        Kind::Operation | Kind::Kernel | Kind::Launch => true,
+        Kind::Start | Kind::Gap | Kind::Transfer | Kind::Wait => false,
+    };
+    let is_gathering = |id: &NodeId| is_inside(step, *id, &GATHERING) && is_inside(step, *id, &BACKWARD);
+    step.graph.ids().filter(is_work).filter(is_gathering)
+}
+
+/// Whether a node is work of a call whose name contains one of these, or inside of one.
+fn is_inside(step: &StepGraph, id: NodeId, names: &[&str]) -> bool {
+    step.graph.calls().path(step.graph.node(id).call).any(|name| names.iter().any(|known| name.contains(known)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::graph::{Builder, Kind, Node, Resource, ResourceKind, Transfer};
+    use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
+    use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, Transfer};
 
     /// A step that gathers inside calls of these names, the outer one first.
     fn step(names: [&str; 2]) -> Result<StepGraph> {
@@ -113,6 +131,39 @@ mod tests {
         assert!(gathers(&step(["c10d::allgather_", "gloo:all_gather"])?).is_err());
         assert_eq!(gathers(&step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?)?, [0]);
         assert_eq!(gathers(&step(["FullyShardedDataParallel.forward", "c10d::_allgather_base_"])?)?, [0]);
+        Ok(())
+    }
+
+    /// Calls as PyTorch 2 nests them, each of 10 ns: the unit gathers in forward and again in backward. `unshard` returns at once where parameters are
+    /// there, so that of backward the copies in and out and the transfer go, 10 + 10 + 10 + 100 ns, and what gathers in forward stays.
+    #[test]
+    fn what_is_still_there_is_neither_copied_nor_sent() -> Result<()> {
+        let mut builder = Builder::default();
+        let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
+        let (mut transfers, mut work) = (Vec::new(), Vec::new());
+        for hook in ["FSDP::pre_forward (1)", "FSDP::pre_backward (1)"] {
+            let hook = builder.call(hook, None);
+            let [gather, out] =
+                ["FSDP::all_gather (1)", "FSDP::all_gather_copy_out (1)"].map(|name| builder.call(name, Some(hook)));
+            let [copy_in, sent, copied] =
+                [("fsdp::all_gather_copy_in", gather), ("c10d::_allgather_base_", gather), ("aten::copy_", out)]
+                    .map(|(name, around)| builder.call(name, Some(around)));
+            let of = |call, kind, duration| Node { duration, call, resource, kind, priority: 0 };
+            let own = [copy_in, sent, copied, hook].map(|call| builder.node(of(call, Kind::Operation, 10)));
+            let node = builder.node(of(sent, Kind::Transfer, 100));
+            let part = TransferPart { rank: 0, launch: own[1], wait: None, issuing: (own[1], own[2]) };
+            let bytes = Some(8);
+            transfers.push(Transfer { node, operation: Operation::AllGather, group: 0, bytes, parts: vec![part] });
+            work.push([own[0], own[1], own[2], own[3], node]);
+        }
+        let step = StepGraph { graph: builder.finish()?, transfers, ..StepGraph::default() };
+        let slow_down = SlowDown { factor: 1.0, operations: 0 };
+        let communication =
+            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        let mut scenario = Scenario { step, communication };
+        KeepGathered.apply(&mut scenario)?;
+        let times = |ids: &[NodeId; 5]| ids.map(|id| scenario.step.graph.node(id).duration);
+        assert_eq!([times(&work[0]), times(&work[1])], [[10, 10, 10, 10, 100], [0, 0, 0, 10, 0]]);
         Ok(())
     }
 }

@@ -157,14 +157,14 @@ impl<'a> Change<'a> {
     /// How long a rank's call that enqueues an all-reduce takes on average.
     fn issue_time(&self, rank: usize) -> u64 {
         let parts: Vec<&TransferPart> = self.old_parts(rank).collect();
-        let times = parts.iter().flat_map(|part| issuing(part)).map(|id| self.step.graph.node(id).duration);
+        let times = parts.iter().flat_map(|part| part.issuing_nodes()).map(|id| self.step.graph.node(id).duration);
         times.fold(0, u64::saturating_add) / parts.len().max(1) as u64
     }
 
     /// Removes the old all-reduces, and the time of the calls that enqueued them.
     fn remove_old(&mut self) {
         for rank in 0..self.step.ranks.len() {
-            let issuing: Vec<NodeId> = self.old_parts(rank).flat_map(issuing).collect();
+            let issuing: Vec<NodeId> = self.old_parts(rank).flat_map(TransferPart::issuing_nodes).collect();
             issuing.into_iter().for_each(|id| self.builder.node_mut(id).duration = 0);
         }
         for (index, _) in self.old {
@@ -212,11 +212,6 @@ impl<'a> Change<'a> {
         wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
         TransferPart { rank, launch, wait, issuing: (launch, NodeId(launch.0 + 1)) }
     }
-}
-
-/// The nodes of the call that enqueues a part's transfer.
-fn issuing(part: &TransferPart) -> impl Iterator<Item = NodeId> + use<> {
-    (part.issuing.0.0..part.issuing.1.0).map(NodeId)
 }
 
 fn next_in_order(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {

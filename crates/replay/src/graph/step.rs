@@ -89,6 +89,13 @@ pub struct TransferPart {
     pub issuing: (NodeId, NodeId),
 }
 
+impl TransferPart {
+    /// The nodes of the call that enqueues it.
+    pub fn issuing_nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (self.issuing.0.0..self.issuing.1.0).map(NodeId)
+    }
+}
+
 impl Transfer {
     /// Bytes that a rank passes in, if known; a barrier passes none.
     pub fn payload(&self) -> Option<u64> {
