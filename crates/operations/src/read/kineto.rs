@@ -92,6 +92,7 @@ pub(super) fn read(files: &[PathBuf], origin: &Origin, found: &mut MeasuredOpera
         match (events, nodes) {
             (Some(events), _) => {
                 check_device(&devices, origin, path)?;
+                check_kernels(&events, origin, path)?;
                 traces.push(events);
             }
             (None, Some(nodes)) => recorded.add(nodes),
@@ -125,6 +126,16 @@ fn check_device(devices: &[Device], origin: &Origin, path: &Path) -> Result<()> 
             .file(path)
             .expected("folders GPU/NETWORK/ with traces of that GPU")),
     }
+}
+
+/// Refuses a trace of operations without kernels in a folder of a GPU: calls on the processor say nothing of what that GPU takes.
+fn check_kernels(events: &[Event], origin: &Origin, path: &Path) -> Result<()> {
+    let Some(folder) = sheet(&origin.gpu) else { return Ok(()) };
+    if calls(events).is_empty() || !kernel_times(events).is_empty() {
+        return Ok(());
+    }
+    let error = Error::input(format!("has no kernels of a GPU, and is in a folder of {}", folder.name)).file(path);
+    Err(error.expected("a trace with ProfilerActivity.CUDA, or a folder that is named after the processor"))
 }
 
 /// A number, or a text that is one.
@@ -356,6 +367,10 @@ mod tests {
         let trace = json!({"traceEvents": [call("aten::linear", 0, 50, 1), call("aten::mm", 1, 40, 2)]});
         let found = rows(&trace, "cpu").unwrap();
         assert_eq!(found.rows.iter().map(|row| row.time_us).collect::<Vec<_>>(), [40.0]);
+        for folder in ["A100", "NVIDIA H100 80GB HBM3"] {
+            let refused = rows(&trace, folder).unwrap_err().to_string();
+            assert!(refused.contains("has no kernels of a GPU") && refused.contains("trace.json"), "{refused}");
+        }
     }
 
     #[test]
