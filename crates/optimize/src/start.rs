@@ -217,8 +217,9 @@ fn disturbed(recorded: &Recorded) -> Option<String> {
     })
 }
 
-/// Waiting of this share of a step for one rank, as for that rank most of all in this share of the steps, is a part of the answer.
+/// Waiting for one rank is warned about from this share of a step on.
 const LONG: f64 = 0.1;
+/// The others have to wait for the same rank in at least this share of the steps.
 const STEADY: f64 = 0.5;
 
 /// That the others wait for a rank, which no change here makes shorter.
