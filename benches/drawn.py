@@ -123,31 +123,43 @@ def loss_of(network, inputs, classes):
     return total
 
 
-def counted(name):
+def counted(name, precision):
     import torch
     import torch_worker
     memory = torch_worker.ProcessMemory(None)
 
     def run():
         network, inputs = made(name)
+        if precision == "bf16":
+            network, inputs = network.bfloat16(), narrowed(inputs)
         optimizer, classes = torch.optim.AdamW(network.parameters()), []
         for _ in range(3):
             optimizer.zero_grad()
-            loss_of(network, inputs, classes).backward()
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "amp_bf16"):
+                loss = loss_of(network, inputs, classes)
+            loss.backward()
+            del loss
             optimizer.step()
 
     memory.count(run)
     return {"bytes": memory.allocated}
 
 
-def by_module(name):
+def narrowed(value):
+    """The same with numbers of 16 bits instead of 32."""
+    if isinstance(value, dict):
+        return {key: narrowed(part) for key, part in value.items()}
+    return value.bfloat16() if value.is_floating_point() else value
+
+
+def by_module(name, precision):
     import perf4sight
     network, inputs = made(name)
-    estimate = perf4sight.estimate_memory(network, inputs, target="cpu", optimizer="adamw")
+    estimate = perf4sight.estimate_memory(network, inputs, target="cpu", optimizer="adamw", precision=precision)
     return {"bytes": estimate.tensors_bytes, "warnings": list(estimate.warnings)}
 
 
-def by_file(name, dynamo):
+def by_file(name, precision, dynamo):
     import torch
     from perf4sight import _program
     network, inputs = made(name)
@@ -164,21 +176,21 @@ def by_file(name, dynamo):
             torch.onnx.export(network, given, path, input_names=names, dynamic_axes={one: {0: "batch"} for one in names}, dynamo=False,
                               training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, opset_version=17)
         batch = next(iter(inputs.values())).shape[0] if isinstance(inputs, dict) else inputs.shape[0]
-        told = _program.ask("predict", path, "--target=cpu", "--bs=%d" % batch, "--optimizer=adamw", "--zero-grad=free")
+        told = _program.ask("predict", path, "--target=cpu", "--bs=%d" % batch, "--optimizer=adamw", "--zero-grad=free", "--precision=" + precision)
     found = told["networks"][0]["predictions"][0]
     between = [found.get(end, found["tensors_bytes"]) for end in ("tensors_low_bytes", "tensors_high_bytes")]
     return {"bytes": found["tensors_bytes"], "between": between, "warnings": told["warnings"]}
 
 
-def answer(name, way):
+def answer(name, way, precision):
     """What one way says, or the problem that it ended with."""
     try:
-        return {"counted": counted, "module": by_module}[way](name) if way in ("counted", "module") else by_file(name, way == "default")
+        return {"counted": counted, "module": by_module}[way](name, precision) if way in ("counted", "module") else by_file(name, precision, way == "default")
     except Exception as problem:  # a refusal is one of the results
         return {"problem": "%s: %s" % (type(problem).__name__, str(problem)[:400])}
 
 
-def asked(name, way):
+def asked(name, way, precision):
     """The answer of a process of its own, which is forked: what takes long to import is there."""
     reads, writes = os.pipe()
     child = os.fork()
@@ -188,7 +200,7 @@ def asked(name, way):
         import torch
         torch.set_num_threads(2)
         with os.fdopen(writes, "w") as answers:
-            answers.write(json.dumps(answer(name, way)))
+            answers.write(json.dumps(answer(name, way, precision)))
         os._exit(0)
     os.close(writes)
     timer = threading.Timer(LIMIT_S, os.kill, (child, signal.SIGKILL))
@@ -241,6 +253,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--rows", help="a file that keeps what was found")
     parser.add_argument("--way", action="append", choices=WAYS)
+    parser.add_argument("--precision", choices=("fp32", "amp_bf16", "bf16"), default="fp32")
     parser.add_argument("--seed", type=int, help="networks that this seed draws (drawn_by_seed.py), but for every third")
     parser.add_argument("--held-back", action="store_true", help="every third of them instead")
     asks = parser.parse_args()
@@ -255,7 +268,7 @@ def main():
         row = next((row for row in known if row["name"] == name), None)
         if row is None:
             row = {"name": name, **{way: {"problem": "not asked"} for way in WAYS}}
-            row.update((way, asked(name, way)) for way in ["counted", *(asks.way or WAYS)])
+            row.update((way, asked(name, way, asks.precision)) for way in ["counted", *(asks.way or WAYS)])
             if asks.rows:
                 with open(asks.rows, "a") as file:
                     file.write(json.dumps(row) + "\n")

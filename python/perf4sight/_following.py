@@ -90,10 +90,10 @@ def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int) -> "Optio
     with _copy.undisturbed(), unheard(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with FakeTensorMode(allow_non_fake_inputs=True), torch.autocast("cpu", torch.bfloat16, enabled=one.precision == "amp_bf16"):
+            with FakeTensorMode(allow_non_fake_inputs=True):
                 own = _prepared(_copy.without_numbers(module), module, one)
                 tensors = tuple(_samples(tensor, samples) for tensor in given.tensors)
-                return _followed(own, given, tensors, one.stage)
+                return _followed(own, given, tensors, one)
         except Exception:  # whatever its code does not do on tensors without contents
             return None
 
@@ -120,24 +120,31 @@ def _prepared(own: Any, module: Any, one: Pass) -> Any:
     return own
 
 
-def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: str) -> "Alive":
-    """One pass of a module without contents: what a training loop does before its optimizer changes the weights."""
+def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pass) -> "Alive":
+    """One pass of a module without contents: what a training loop does before its optimizer changes the weights. Autocast ends before backward, and
+    casts of weights that it keeps with it."""
     import torch
 
-    alive = Alive()
+    alive, autocast = Alive(), torch.autocast("cpu", torch.bfloat16, enabled=one.precision == "amp_bf16")
     for tensor in [*own.parameters(), *own.buffers(), *tensors]:
         alive.see(tensor)
-    if stage != "training":
-        with torch.no_grad(), alive.counting():
+    if one.stage != "training":
+        with torch.no_grad(), alive.counting(), autocast:
             given.call(own, tensors)
         return alive
     results: List[Any] = []
+    with autocast:
+        with alive.counting():
+            _inputs.results(given.call(own, tensors), results)
+        targets = list(map(_targets, results))
+        alive.hold(targets)
+        with alive.counting():
+            loss = _loss(results, targets)
+    # As the outermost autocast does: this one is within another (`undisturbed`).
+    torch.clear_autocast_cache()
     with alive.counting():
-        _inputs.results(given.call(own, tensors), results)
-    targets = list(map(_targets, results))
-    alive.hold(targets)
-    with alive.counting():
-        _loss(results, targets).backward()
+        loss.backward()
+    del loss
     alive.left = alive.bytes
     alive.changed = [4 * weight.numel() for weight in own.parameters() if weight.grad is not None]
     return alive
@@ -240,6 +247,10 @@ class Alive:
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if _adds_gradients(function) and _counts(args[0]) == alone or layers.adds_bias(function):
                     return args[0].add_(args[1])
+                if _fills_gradient(function) and _counts(args[0]) == alone:
+                    made = getattr(args[0], function._schema.name.rpartition("::")[2] + "_")(*args[1:], **(kwargs or {}))
+                    alive.note(str(function), args, made)
+                    return made
                 made = _kernels.laid_out(function, args, _kernels.with_workspace(function, args, _made(function, args, kwargs or {})))
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
@@ -309,6 +320,18 @@ def _adds_gradients(function: Any) -> bool:
     import torch
 
     return str(function) == "aten.add.Tensor" and torch._C._current_graph_task_id() != -1
+
+
+# What backward writes into zeros that it has just made.
+FILLING = ("aten.scatter.src", "aten.scatter_add.default", "aten.index_add.default", "aten.index_put.default")
+
+
+def _fills_gradient(function: Any) -> bool:
+    """Whether it fills zeros with a gradient: backward does so in place, but never where PyTorch is watched (`value_selecting_reduction_backward` of
+    aten/src/ATen/native/ReduceOps.cpp, `gather_backward` of TensorAdvancedIndexing.cpp, and others)."""
+    import torch
+
+    return str(function) in FILLING and torch._C._current_graph_task_id() != -1
 
 
 def _linear_layers() -> Any:
