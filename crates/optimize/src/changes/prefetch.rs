@@ -96,7 +96,7 @@ const GATHERING: [&str; 3] = ["FSDP::all_gather", "fsdp::all_gather", "fsdp::spl
 fn gathering_in_backward(step: &StepGraph) -> impl Iterator<Item = NodeId> + '_ {
     let is_work = |id: &NodeId| match step.graph.node(*id).kind {
         Kind::Operation | Kind::Kernel | Kind::Launch => true,
-        Kind::Start | Kind::Gap | Kind::Transfer | Kind::Wait => false,
+        Kind::Start | Kind::Backlog | Kind::Gap | Kind::Transfer | Kind::Wait => false,
     };
     let is_gathering = |id: &NodeId| is_inside(step, *id, &GATHERING) && is_inside(step, *id, &BACKWARD);
     step.graph.ids().filter(is_work).filter(is_gathering)
