@@ -28,9 +28,32 @@ pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
     };
     let with = |times| -> Vec<Option<Cost>> { (0..groups).map(|group| of_group(group, times)).collect() };
     let groups = with(1.0);
-    let unknown = groups.iter().flatten().any(|cost| !cost.latency_known);
-    let alternatives = if unknown { vec![with(0.0), with(MOST)] } else { Vec::new() };
+    let bounds = [(0.0, [Bound::Low, Bound::High]), (MOST, [Bound::High, Bound::Low])];
+    let alternative = |(times, bounds)| with(times).into_iter().map(|cost| Some(at_bounds(cost?, bounds))).collect();
+    let alternatives =
+        if groups.iter().any(Option::is_some) { bounds.into_iter().map(alternative).collect() } else { Vec::new() };
     Communication { algorithm, groups, alternatives, slow_down: SlowDown::fit(&recorded.typical) }
+}
+
+/// A bound of an estimate.
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    Low,
+    High,
+}
+
+/// A cost with other shares of latency and bytes that fits as well: with one at its lower bound, the other at its upper one. Where it
+/// shows no latency, the assumed one differs already. What is a small share of recorded times is most of those on slower links, so that its
+/// bounds count the more the further a change is from what was recorded.
+fn at_bounds(cost: Cost, [latency, per_byte]: [Bound; 2]) -> Cost {
+    let at = |estimate: Estimate, bound| match bound {
+        Bound::Low => Estimate { value: estimate.low, ..estimate },
+        Bound::High => Estimate { value: estimate.high, ..estimate },
+    };
+    match cost.latency_known {
+        true => Cost { latency: at(cost.latency, latency), per_byte: at(cost.per_byte, per_byte), ..cost },
+        false => cost,
+    }
 }
 
 /// The busy periods of each group's link in a recorded step.
@@ -109,6 +132,22 @@ mod tests {
             (estimate.value / truth - 1.0).abs() < 1e-9 && estimate.low < truth && truth < estimate.high
         };
         assert!(cost.is_some_and(|cost| near(cost.latency, 50_000.0) && near(cost.per_byte, 8.0)), "{cost:?}");
+    }
+
+    /// 50 to 60 µs a message and 8 to 9 ns a byte: of an operation of one message and 1,000 bytes, the bytes are 8 of 68 or 9 of 59 µs.
+    #[test]
+    fn shares_of_latency_and_bytes_are_as_uncertain_as_both() {
+        let estimate = |low, high| Estimate { value: (low + high) / 2.0, low, high };
+        let [latency, per_byte] = [estimate(50_000.0, 60_000.0), estimate(8.0, 9.0)];
+        let cost = Cost { latency, latency_known: true, per_byte, per_byte_within_node: None };
+        let share = |bounds| {
+            let (cost, shape) = (at_bounds(cost, bounds), Shape::flat(1.0, 1_000.0));
+            cost.time_of_bytes(shape) / cost.time(shape)
+        };
+        assert!((share([Bound::High, Bound::Low]) - 8.0 / 68.0).abs() < 1e-9);
+        assert!((share([Bound::Low, Bound::High]) - 9.0 / 59.0).abs() < 1e-9);
+        let assumed = Cost { latency_known: false, ..cost };
+        assert_eq!(at_bounds(assumed, [Bound::Low, Bound::High]), assumed);
     }
 
     #[test]

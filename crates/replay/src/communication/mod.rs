@@ -46,7 +46,8 @@ pub struct Communication {
     pub algorithm: Algorithm,
     /// None for a group without a transfer whose size is known.
     pub groups: Vec<Option<Cost>>,
-    /// Other costs that fit the traces as well: with the least and the greatest latency where it is not known.
+    /// Other costs that fit the traces as well: with the least and the greatest latency, and where that was fitted with the greatest and the
+    /// least time per byte.
     pub alternatives: Vec<Vec<Option<Cost>>>,
     /// What communication costs operations that run at the same time.
     pub slow_down: SlowDown,
