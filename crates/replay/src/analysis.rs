@@ -75,6 +75,14 @@ impl Analysis {
         self.job.ranks.len() > 1 && !self.waiting.exchanges.is_empty()
     }
 
+    /// Of which ranks it is not known whether they wait for others, or others for them; none if that is known of all, or there is one alone.
+    pub fn unknown_waiting(&self) -> Option<BTreeSet<u32>> {
+        let is_unknown = |rank: &usize| !self.is_waiting_known() || self.clocks.ranks[*rank].exchanges == 0;
+        let ranks: BTreeSet<u32> =
+            (0..self.job.ranks.len()).filter(is_unknown).map(|rank| self.job.ranks[rank].number).collect();
+        Some(ranks).filter(|ranks| !ranks.is_empty() && self.job.ranks.len() > 1)
+    }
+
     /// Milliseconds of a rank's steps, over the steps that all ranks have.
     pub fn steps(&self, rank: usize) -> Vec<f64> {
         let own = &self.job.ranks[rank];

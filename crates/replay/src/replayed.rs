@@ -132,12 +132,20 @@ impl Request {
     /// Checks the scenarios and the table, before any trace is read.
     ///
     /// # Errors
-    /// A change of no known form, or that rests on a model that is not there; a table that cannot be read.
+    /// A change of no known form; a table that cannot be read.
     pub fn check(&self) -> Result<()> {
         let known = self.known()?;
         self.what_ifs.iter().try_for_each(|text| changes(text, &known).map(drop))?;
         // Whether a table can be read does not depend on the number of ranks.
         self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
+    }
+
+    /// Why a scenario has no answer whatever the traces are: it is of another GPU, and no model of operations is given.
+    pub(crate) fn lacks_model(&self) -> Option<Error> {
+        let is_of_gpu = |text: &&String| text.split(';').any(|change| subject(change) == ("gpu", true));
+        let text = self.what_ifs.iter().find(is_of_gpu).filter(|_| self.cost_model.is_none())?;
+        let error = Error::usage(format!("what-if \"{text}\" has no answer without a model of operations"));
+        Some(error.help("give one with --cost-model; perf4sight cost-model train fits it"))
     }
 
     /// What changes may rest on besides the traces.
@@ -252,7 +260,7 @@ impl Replayed {
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
         let plain_bounds = (!is_known).then(|| [least.min(before), mean.unwrap_or(as_recorded).max(before)]);
         let doubts = Doubts {
-            is_partial: !job.missing().is_empty(),
+            is_partial: !job.missing().is_empty() || analysis.unknown_waiting().is_some(),
             plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64)),
             distortion: distortion.as_ref().map(|(_, distortion)| distortion),
         };
@@ -324,7 +332,7 @@ impl Replayed {
 
 /// What makes predictions less certain than the recorded steps show.
 struct Doubts<'a> {
-    /// Whether ranks without a trace take part.
+    /// Whether ranks without a trace take part, or it is not known which ranks wait for which.
     is_partial: bool,
     /// How much shorter and longer a step without recording may be; none if it is known.
     plain: Option<[f64; 2]>,

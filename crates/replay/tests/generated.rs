@@ -1048,3 +1048,25 @@ fn what_a_rank_does_longer_now_and_then_is_named() {
     assert_eq!(first.excess[0].activity, Activity::Kernel("gemm".to_owned()));
     assert!((first.excess[0].longer() - 30.0).abs() < 0.1 && (first.to_explain() - 30.0).abs() < 0.1, "{first:?}");
 }
+
+/// Ranks 0 and 1 exchange, rank 2 has no part in that and takes 90 ms for a step of 100: work of half the length makes it shorter by 45 if
+/// nothing keeps it from that, and by nothing if it waits for something that was not recorded. Of an exchange that one of three has no part
+/// in, nobody knows who waits.
+#[test]
+fn a_rank_that_exchanges_nothing_may_wait_for_others_all_the_same() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..3 {
+        let events = (0..8).flat_map(|number| {
+            let begin = 100_000.0 * f64::from(number);
+            let work = event("cpu_op", "aten::mm", [begin, if rank == 2 { 90_000.0 } else { 20_000.0 }], "");
+            let exchange = (rank < 2).then(|| reduce([begin + 21_000.0, 5_000.0]));
+            [step(number, [begin, 100_000.0]), work].into_iter().chain(exchange)
+        });
+        write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
+    }
+    let unknown = Analysis::of(read(&folder)).unknown_waiting();
+    assert_eq!(unknown, Some(BTreeSet::from([0, 1, 2])));
+    let replayed = asked(&folder, "operations 'aten::mm' x 0.5");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    assert!(outcome.after.low <= 90e6 && outcome.after.high >= 100e6, "{outcome:?}");
+}

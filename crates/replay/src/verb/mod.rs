@@ -85,7 +85,7 @@ impl Shown {
     fn of(analysis: Analysis, hang: Hang, of_dumps: &[String], request: &Request) -> Self {
         let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
         let (replayed, failure) = match Replayed::of(&analysis, request) {
-            Ok(replayed) => (Some(replayed), None),
+            Ok(replayed) => (Some(replayed), request.lacks_model()),
             Err(error) if request.what_ifs.is_empty() => {
                 warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
                 (None, None)
@@ -350,8 +350,18 @@ const DISTURBED: f64 = 5.0;
 /// Warnings about the replay.
 fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
-    let unlike = (alike < all)
-        .then(|| format!("{alike} of {all} steps are replayed, and what-ifs are of these alone: in the others the ranks do something else"));
+    let unlike = (alike < all).then(|| {
+        format!(
+            "{alike} of {all} steps are replayed, and what-ifs are of these alone: in the others the ranks do something else ({})",
+            unlike(analysis, replayed)
+        )
+    });
+    let independent = analysis.unknown_waiting().filter(|_| replayed.answered().next().is_some()).map(|ranks| {
+        format!(
+            "who waits for whom is not known of {}: what-ifs take ranks for independent where nothing shows that they wait, and the intervals go to a step that stays as long as it is",
+            rank_list(&ranks)
+        )
+    });
     let alone = (alike == 1 && replayed.answered().next().is_some())
         .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)
@@ -399,12 +409,26 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let unanswered = replayed
         .unanswered()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
-    [unlike, alone, ahead, late, far, varies, disturbed, distorted, unknown, absent]
+    [unlike, independent, alone, ahead, late, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
         .flatten()
         .chain(assumed)
         .chain(unanswered)
         .collect()
+}
+
+/// Steps that a warning names at most.
+const NAMED_STEPS: usize = 4;
+
+/// The names of steps that are not replayed.
+fn unlike(analysis: &Analysis, replayed: &Replayed) -> String {
+    let is_replayed = |index: usize| replayed.steps.iter().any(|step| step.step == index);
+    let others = analysis.job.steps.iter().enumerate().filter(|(index, _)| !is_replayed(*index));
+    let mut names: Vec<String> = others.map(|(_, step)| step.name.clone()).collect();
+    let more = names.len().saturating_sub(NAMED_STEPS);
+    names.truncate(NAMED_STEPS);
+    names.extend((more > 0).then(|| format!("{more} more")));
+    names.join(", ")
 }
 
 /// From this ratio to the next longer step on, a warning names the step.

@@ -65,6 +65,20 @@ fn what_the_traces_cannot_answer_leaves_the_other_answers() {
     }
 }
 
+/// A what-if of another GPU needs a model: without one it is the only one that has no answer, and the run has failed.
+#[test]
+fn another_gpu_without_a_model_leaves_the_other_answers() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let what_ifs = ["gpu = H100", "bandwidth x 0.5"];
+    let replay = replay(vec![traces.path().to_owned()], out.path(), &what_ifs, Algorithm::Ring);
+    let summary = replay.run(&mut context()).unwrap();
+    let failure = summary.failure.map(|failure| failure.to_string()).unwrap_or_default();
+    assert!(failure.contains("\"gpu = H100\" has no answer") && failure.contains("--cost-model"), "{failure}");
+    let json = read(out.path());
+    let changes = changes(&json);
+    assert!(changes[0].is_none() && changes[1].is_some(), "{changes:?}");
+}
+
 /// Of four ranks a what-if of four ranks, done as they are taken to be, is the same step.
 #[test]
 fn as_many_ranks_by_the_same_algorithm_change_nothing() {

@@ -81,14 +81,14 @@ const ARROW: &str = "->";
 
 pub(super) fn parse_other_gpu(clause: &Clause, known: &Known) -> Option<Result<Box<dyn Change>>> {
     let value = clause.value_of("gpu")?;
+    if known.operations.is_none() {
+        return Some(Ok(Box::new(WithoutModel)));
+    }
     Some(other_gpu(value, known).map(|change| Box::new(change) as Box<dyn Change>))
 }
 
 fn other_gpu(value: &str, known: &Known) -> Result<OtherGpu> {
-    let model = known.operations.clone().ok_or_else(|| {
-        Error::usage("no model says what operations take on other GPUs")
-            .help("give one with --cost-model; perf4sight cost-model train fits it")
-    })?;
+    let model = known.operations.clone().ok_or_else(no_model)?;
     let (from, to) = match value.split_once(ARROW) {
         Some((from, to)) => (Some(model.device(from.trim())?), to.trim()),
         // A request is checked before its traces are read.
@@ -97,6 +97,21 @@ fn other_gpu(value: &str, known: &Known) -> Result<OtherGpu> {
     };
     from.as_ref().map_or(Ok(()), |from| check_recorded(from, &model, known))?;
     Ok(OtherGpu { from, to: model.device(to)?, model, off: 0.0, in_half: known.in_half.clone() })
+}
+
+fn no_model() -> Error {
+    Error::usage("no model says what operations take on other GPUs")
+        .help("give one with --cost-model; perf4sight cost-model train fits it")
+}
+
+/// Another GPU where no model says what operations take on it: it has no answer, and other changes have theirs.
+#[derive(Debug)]
+struct WithoutModel;
+
+impl Change for WithoutModel {
+    fn apply(&self, _: &mut Scenario) -> Result<()> {
+        Err(no_model())
+    }
 }
 
 /// Refuses a GPU that some ranks were not recorded on. A name without a number is no model's, and may be of any.
