@@ -15,7 +15,9 @@ const SYNCHRONIZE: &str = "Synchronize";
 const EARLIER_STEPS: &str = "(earlier steps)";
 /// Nanoseconds that the launch of a kernel takes at most where there is room in the queue: CUDA takes 5 to 10 µs, more under a profiler.
 const LAUNCH: i64 = 20_000;
-/// With fewer kernels in front of it, a launch does not wait for room in the queue, which has 1,024 places in CUDA.
+/// The places of a queue in CUDA, of which there are some for the streams of a GPU.
+const PLACES: usize = 16 * 1024;
+/// With fewer kernels in front of it, a launch does not wait for room in the queue.
 const FULL: usize = 64;
 
 /// Reads the kernels that a step launched, and what synchronises threads with them.
@@ -50,7 +52,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
         }
         into.tracks.push((stream, first..into.rows.len()));
     }
-    held(trace, &launched, into);
+    held(trace, window, &launched, into);
     into.synchronisations = enqueued.waits(trace, &launched);
     synchronisations(trace, window, threads, into);
     for (call, copy) in copied {
@@ -148,14 +150,18 @@ fn last_before(trace: &Trace, stream: TrackId, event: u32) -> Option<&Event> {
 }
 
 /// Launches that wait for room in the queue of their GPU: what they wait for is work of streams, which may be of earlier steps.
-fn held(trace: &Trace, launched: &HashMap<u64, &Event>, into: &mut RankStep) {
+fn held(trace: &Trace, window: Interval, launched: &HashMap<u64, &Event>, into: &mut RankStep) {
     let long: Vec<&Event> = launched.values().copied().filter(|launch| launch.duration > LAUNCH).collect();
     if long.is_empty() {
         return;
     }
-    let calls = trace.events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
+    // What a full queue holds begins soon after the step.
+    let events = &trace.events[begun_by(trace, window.0)..];
+    let works = events.iter().enumerate().filter(|(_, event)| is_work(event)).map(|(index, _)| index);
+    let events = &events[..works.take(launched.len() + PLACES).last().map_or(0, |last| last + 1)];
+    let calls = events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
     let calls: HashMap<u64, i64> = calls.map(|event| (event.correlation, event.start)).collect();
-    let kernels = trace.events.iter().filter(|event| is_work(event));
+    let kernels = events.iter().filter(|event| is_work(event));
     // Kernels whose launch was not recorded were launched before what was.
     let mut queued: Vec<(i64, i64)> =
         kernels.map(|kernel| (calls.get(&kernel.correlation).copied().unwrap_or(i64::MIN), kernel.start)).collect();
