@@ -1070,3 +1070,25 @@ fn a_rank_that_exchanges_nothing_may_wait_for_others_all_the_same() {
     let (_, outcome) = replayed.answered().next().unwrap();
     assert!(outcome.after.low <= 90e6 && outcome.after.high >= 100e6, "{outcome:?}");
 }
+
+/// No two processes do everything in the same nanosecond; one that ends 3 ns later once is another.
+#[test]
+fn one_trace_under_two_names_is_told() {
+    let told = |later: f64| {
+        let folder = TempDir::new().unwrap();
+        for rank in 0..2 {
+            let events = (0..40).flat_map(|number| {
+                let begin = 10_000.0 * f64::from(number);
+                let more = if rank == 1 && number == 39 { later } else { 0.0 };
+                [
+                    step(number, [begin, 10_000.0]),
+                    event("cpu_op", "aten::mm", [begin, 2_000.0 + more], ""),
+                    reduce([begin + 3_000.0, 500.0]),
+                ]
+            });
+            write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+        }
+        Analysis::of(read(&folder)).warnings().iter().any(|warning| warning.contains("under another name"))
+    };
+    assert!(told(0.0) && !told(0.003));
+}

@@ -32,6 +32,29 @@ struct Row<'a> {
     first: Option<&'a Event>,
 }
 
+/// With fewer events two ranks may have the same ones.
+const MANY: usize = 100;
+
+/// Warnings about ranks whose events all begin and end in the same nanosecond: one trace under several names.
+pub(super) fn copies(ranks: &[Rank]) -> Vec<String> {
+    let is_same = |one: &Rank, other: &Rank| {
+        let [one, other] = [&one.trace, &other.trace];
+        let mut pairs = one.events.iter().zip(&other.events);
+        one.events.len() >= MANY
+            && one.events.len() == other.events.len()
+            && one.header.base == other.header.base
+            && pairs.all(|(one, other)| (one.start, one.duration) == (other.start, other.duration))
+    };
+    let first = |place: usize| ranks[..place].iter().find(|earlier| is_same(earlier, &ranks[place]));
+    let copies = ranks.iter().enumerate().filter_map(|(place, rank)| Some((first(place)?.number, rank.number)));
+    let sentence = |(original, copy): (u32, u32)| {
+        format!(
+            "the events of rank {copy} are those of rank {original} to the nanosecond: is it the same trace under another name?"
+        )
+    };
+    copies.map(sentence).collect()
+}
+
 /// What is doubtful in the trace of a rank, in sentences.
 pub(super) fn of(rank: &Rank) -> Vec<String> {
     let mut rows: BTreeMap<(What, TrackId), Row> = BTreeMap::new();

@@ -204,6 +204,7 @@ impl Job {
             .chain(steps)
             .chain(of_others)
             .chain(damage)
+            .chain(doubts::copies(&self.ranks))
             .chain(doubts)
             .collect()
     }
