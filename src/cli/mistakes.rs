@@ -11,6 +11,9 @@ use std::path::Path;
 pub(super) fn meant(error: &clap::Error, typed: &[String]) -> Option<Error> {
     let first = typed.first().filter(|word| !word.starts_with('-'))?;
     let Some(spec) = VERBS.iter().find(|spec| spec.table.section == first) else { return mistyped_verb(first) };
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        return needs_another(spec, typed);
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -23,6 +26,21 @@ fn mistyped_verb(word: &str) -> Option<Error> {
     let is_other =
         ["help", "completions", "worker"].contains(&word) || word.ends_with(".ini") || Path::new(word).exists();
     (!is_other).then(|| Error::usage(super::no_such_subcommand(word)))
+}
+
+/// A flag that has a meaning beside another one only, which clap reports as missing arguments of the other.
+fn needs_another(spec: &VerbSpec, typed: &[String]) -> Option<Error> {
+    let own =
+        typed.iter().take_while(|word| *word != "--").filter_map(|word| word.strip_prefix("--")?.split('=').next());
+    let own: Vec<&str> = own.collect();
+    let is_typed = |setting: &Setting| own.iter().any(|word| is_spelled(setting, word));
+    let (alone, other) = settings(spec).filter(|setting| is_typed(setting)).find_map(|setting| {
+        let key = setting.argument.requires?;
+        let other = settings(spec).find(|other| other.key == key && !is_typed(other))?;
+        Some((setting.flag()?, other.flag()?))
+    })?;
+    let error = Error::usage(format!("--{alone} is about --{other}, which is not given"));
+    Some(error.help(format!("leave out --{alone}, or see perf4sight {} --help for --{other}", spec.table.section)))
 }
 
 /// A command without its two dashes: its first word is in a place where the verb takes no word.

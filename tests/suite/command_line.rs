@@ -376,6 +376,11 @@ fn what_is_typed_by_mistake_is_answered_with_what_was_meant() {
         ("profile --check-noise --seconds soon", 2, &["\"soon\" is not a whole number"]),
         ("predict resnet18 --target orin --batch 4", 2, &["predict has no --batch", "did you mean --bs?"]),
         ("predict resnet18 --target orin --mem-limt 4GiB", 2, &["did you mean --mem-limit?"]),
+        (
+            "replay traces --overwrite",
+            2,
+            &["--overwrite is about --record, which is not given", "leave out --overwrite"],
+        ),
         ("record python3 train.py", 2, &["behind two dashes", "perf4sight record -- python3 train.py"]),
         ("record -- train.py --lr 1", 2, &["train.py is a script of Python", "write python3 train.py --lr 1"]),
         ("sensitivity --cpu 4 train.py --dali", 2, &["perf4sight sensitivity --cpu 4 -- python3 train.py --dali"]),
