@@ -167,12 +167,18 @@ impl Found {
         self.add(joint);
     }
 
-    /// Leaves out what makes the step longer, but for what saves memory where that is asked for.
+    /// Leaves out what does not make the step shorter, but for what saves memory where that is asked for.
     pub fn leave_out_slower(&mut self, asks_for_memory: bool) {
-        let is_kept = |one: &Proposal| one.gain()[0] >= 0.0 || (asks_for_memory && one.pass == memory::NAME);
+        let is_kept = |one: &Proposal| one.gain()[0] >= SHOWN || (asks_for_memory && one.pass == memory::NAME);
         let (kept, slower): (Vec<_>, Vec<_>) = std::mem::take(&mut self.proposals).into_iter().partition(is_kept);
         self.proposals = kept;
-        let words = |one: Proposal| format!("{}: a step takes {} longer", one.change, Percent(-one.gain()[0]));
+        let words = |one: Proposal| match one.gain() {
+            [gain, ..] if gain <= -SHOWN => format!("{}: a step takes {} longer", one.change, Percent(-gain)),
+            [_, least, most] => {
+                let [longer, shorter] = [-least, most].map(|end| Percent(end.max(0.0)));
+                format!("{}: a step takes as long, at most {shorter} less or {longer} more", one.change)
+            }
+        };
         self.nothing.extend(slower.into_iter().map(words));
     }
 
@@ -226,6 +232,9 @@ impl Learns {
         }
     }
 }
+
+/// Percent that are not shown as 0.0.
+const SHOWN: f64 = 0.05;
 
 impl Proposal {
     /// A change of a step, with what it brings.
