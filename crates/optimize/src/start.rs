@@ -33,6 +33,8 @@ pub struct Start {
     pub before: u64,
     /// Whether any change may leave the step as it is, by what the traces lack.
     holds_start: bool,
+    /// Whether gradients are accumulated over several steps that were recorded, most of which exchange nothing.
+    pub accumulates: bool,
     /// What changes may rest on beyond the traces.
     pub known: Known,
     /// The files of the traces.
@@ -75,7 +77,9 @@ impl Start {
         let mut recorded = Recorded::of(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
         let mut warnings = analysis.warnings();
         warnings.extend(far(&recorded));
-        warnings.extend(without_exchange(analysis));
+        let some_exchange = without_exchange(analysis);
+        let accumulates = some_exchange.is_some() || analysis.job.cycle > 1;
+        warnings.extend(some_exchange);
         warnings.extend(straggler(analysis));
         warnings.extend(runs_ahead(analysis, &recorded));
         if let Some(PlainStep { time: plain, .. }) = request.plain(analysis) {
@@ -105,6 +109,7 @@ impl Start {
             schedule,
             before,
             holds_start: is_unsure.is_some(),
+            accumulates,
             known,
             files,
             warnings,
@@ -276,11 +281,12 @@ mod tests {
     use perf4sight_replay::what_if::parse;
     use std::path::Path;
 
-    /// Of steps that differ none is typical: gains are of the mean of all, as the answer says.
-    #[test]
-    fn gains_are_of_the_step_that_is_named() {
+    fn recorded() -> Analysis {
         let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks/straggler");
-        let analysis = Analysis::of(Job::read(&[traces]).unwrap());
+        Analysis::of(Job::read(&[traces]).unwrap())
+    }
+
+    fn start(analysis: &Analysis) -> Start {
         let request = Request {
             what_ifs: Vec::new(),
             algorithm: Algorithm::Ring,
@@ -288,7 +294,22 @@ mod tests {
             nccl_tests: None,
             cost_model: None,
         };
-        let mut start = Start::of(&analysis, &request).unwrap();
+        Start::of(analysis, &request).unwrap()
+    }
+
+    /// Two steps of the profiler that were joined to one, of which one exchanges nothing.
+    #[test]
+    fn joined_steps_accumulate_gradients() {
+        let mut analysis = recorded();
+        assert!(!start(&analysis).accumulates);
+        analysis.job.cycle = 2;
+        assert!(start(&analysis).accumulates);
+    }
+
+    /// Of steps that differ none is typical: gains are of the mean of all, as the answer says.
+    #[test]
+    fn gains_are_of_the_step_that_is_named() {
+        let mut start = start(&recorded());
         let nothing: Rc<dyn Change> = Rc::new(Together(Vec::new()));
         for (varies, name) in [(false, "step"), (true, "mean step")] {
             start.recorded.varies = varies;

@@ -38,7 +38,10 @@ impl Pass for LessMemory {
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let mut found = Found::default();
         found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute), Learns::Same, start), RECOMPUTE);
-        for passes in PASSES {
+        if start.accumulates {
+            found.nothing.push("accumulate gradients: the job does, by its steps that exchange nothing".to_owned());
+        }
+        for passes in PASSES.into_iter().filter(|_| !start.accumulates) {
             let sharded = gathers(&start.recorded.typical).is_ok();
             let silent = if sharded { "set_requires_gradient_sync(False)" } else { "no_sync()" };
             let change =

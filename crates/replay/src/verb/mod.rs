@@ -349,20 +349,8 @@ const DISTURBED: f64 = 5.0;
 
 /// Warnings about the replay.
 fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
-    let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
-    let unlike = (alike < all).then(|| {
-        format!(
-            "{alike} of {all} steps are replayed, and what-ifs are of these alone: in the others the ranks do something else ({})",
-            unlike(analysis, replayed)
-        )
-    });
-    let independent = analysis.unknown_waiting().filter(|_| replayed.answered().next().is_some()).map(|ranks| {
-        format!(
-            "who waits for whom is not known of {}: what-ifs take ranks for independent where nothing shows that they wait, and the intervals go to a step that stays as long as it is",
-            rank_list(&ranks)
-        )
-    });
-    let alone = (alike == 1 && replayed.answered().next().is_some())
+    let (unlike, independent) = (unlike(analysis, replayed), independent(analysis, replayed));
+    let alone = (replayed.steps.len() == 1 && replayed.answered().next().is_some())
         .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
@@ -420,15 +408,31 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
 /// Steps that a warning names at most.
 const NAMED_STEPS: usize = 4;
 
-/// The names of steps that are not replayed.
-fn unlike(analysis: &Analysis, replayed: &Replayed) -> String {
+/// Which steps are not replayed.
+fn unlike(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
+    let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
+    if alike == all {
+        return None;
+    }
     let is_replayed = |index: usize| replayed.steps.iter().any(|step| step.step == index);
     let others = analysis.job.steps.iter().enumerate().filter(|(index, _)| !is_replayed(*index));
     let mut names: Vec<String> = others.map(|(_, step)| step.name.clone()).collect();
     let more = names.len().saturating_sub(NAMED_STEPS);
     names.truncate(NAMED_STEPS);
     names.extend((more > 0).then(|| format!("{more} more")));
-    names.join(", ")
+    let names = names.join(", ");
+    Some(format!(
+        "{alike} of {all} steps are replayed, and what-ifs are of these alone: in the others the ranks do something else ({names})"
+    ))
+}
+
+/// Ranks of which nobody knows whom they wait for.
+fn independent(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
+    replayed.answered().next()?;
+    let ranks = rank_list(&analysis.unknown_waiting()?);
+    Some(format!(
+        "who waits for whom is not known of {ranks}: what-ifs take ranks for independent where nothing shows that they wait, and the intervals go to a step that stays as long as it is"
+    ))
 }
 
 /// From this ratio to the next longer step on, a warning names the step.
