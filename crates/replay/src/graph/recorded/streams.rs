@@ -53,7 +53,8 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
         into.tracks.push((stream, first..into.rows.len()));
     }
     held(trace, window, &launched, into);
-    into.synchronisations = enqueued.waits(trace, &launched);
+    into.synchronisations = exchanges_wait(&enqueued, &launched, into);
+    into.synchronisations.extend(enqueued.waits(trace, &launched));
     synchronisations(trace, window, threads, into);
     for (call, copy) in copied {
         let waiting = into.ending(call.track, call.end());
@@ -94,6 +95,29 @@ impl Enqueued {
     fn place(&self, stream: TrackId, call: u64) -> usize {
         self.0.partition_point(|(own, correlation, _)| (*own, *correlation) < (stream, call))
     }
+}
+
+/// Exchanges, which wait for what their thread launched last on another stream, in whose place they were called (`syncStream` in
+/// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp): the row before each, and that kernel. Behind an earlier exchange that does not show
+/// in times. Where it had not ended the exchange is not one of PyTorch's, or of another stream.
+fn exchanges_wait(enqueued: &Enqueued, launched: &HashMap<u64, &Event>, step: &RankStep) -> Vec<(usize, usize)> {
+    let launch = |(stream, correlation, row): &(TrackId, u64, usize)| {
+        let launch = launched.get(correlation)?;
+        Some((launch.track, launch.start, *stream, *row))
+    };
+    let mut launches: Vec<(TrackId, i64, TrackId, usize)> = enqueued.0.iter().filter_map(launch).collect();
+    launches.sort_unstable();
+    // Of a thread, the last kernel that is no exchange.
+    let (mut last, mut waits): (Option<(TrackId, TrackId, usize)>, Vec<(usize, usize)>) = (None, Vec::new());
+    for (thread, _, stream, row) in launches {
+        if step.rows[row + 1].kind != Kind::Wait {
+            last = Some((thread, stream, row + 1));
+            continue;
+        }
+        let called = last.filter(|(of, on, _)| *of == thread && *on != stream).map(|(.., kernel)| kernel);
+        waits.extend(called.filter(|kernel| step.rows[*kernel].end <= step.rows[row].end).map(|kernel| (row, kernel)));
+    }
+    waits
 }
 
 /// The stream of the same device that an event was recorded on.
