@@ -239,6 +239,44 @@ fn a_copy_to_pageable_memory_is_waited_for() {
     assert!((before - after - 5.0).abs() < 0.3, "{before} {after}");
 }
 
+/// Two gradients of 4 ms each, reduced in 20 ms each on a stream of their own, the second behind the first: 44 ms. On a GPU of a tenth of the speed
+/// gradients take 40 ms each and the second is reduced when it is there, which no recorded time shows: 40 + 40 + 20 ms.
+#[test]
+fn an_exchange_behind_another_waits_for_its_own_gradient() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..6).flat_map(|number| {
+            let begin = 50_000.0 * f64::from(number);
+            let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
+            let launch = |place: u32, name: &str, [start, duration]: [f64; 2]| {
+                event("cuda_runtime", name, [begin + start, duration], &correlation(place))
+            };
+            let gradient =
+                |place: u32, start: f64| on(20, "kernel", "gemm", [begin + start, 4000.0], &correlation(place));
+            let reduce = |place: u32, start: f64| {
+                let args = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
+                let args = correlation(place) + args;
+                on(21, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + start, 20_000.0], &args)
+            };
+            [
+                step(number, [begin, 44_100.0]),
+                launch(1, "cudaLaunchKernel", [10.0, 5.0]),
+                launch(2, "cudaLaunchKernelExC", [20.0, 5.0]),
+                launch(3, "cudaLaunchKernel", [30.0, 5.0]),
+                launch(4, "cudaLaunchKernelExC", [40.0, 5.0]),
+                launch(5, "cudaDeviceSynchronize", [50.0, 44_020.0]),
+                gradient(1, 60.0),
+                reduce(2, 4060.0),
+                gradient(3, 4060.0),
+                reduce(4, 24_060.0),
+            ]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let [before, after] = before_and_after(&folder, "gpu x 0.1");
+    assert!((before - 44.1).abs() < 0.2 && (after - 100.1).abs() < 0.3, "{before} {after}");
+}
+
 /// Two gradients of 4 MB that a GPU computes for 20 ms each, long after the processor launched all, reduced together in 10 ms: 50 ms. Each by itself takes
 /// half as long, the first while the second is computed: 45 ms, and not 40, as if they were there when they were launched.
 #[test]
