@@ -277,6 +277,34 @@ fn an_exchange_behind_another_waits_for_its_own_gradient() {
     assert!((before - 44.1).abs() < 0.2 && (after - 100.1).abs() < 0.3, "{before} {after}");
 }
 
+/// A processor that runs ahead: an exchange of 10 ms is what a step launches first, and waits for the product of the step before; a product of
+/// 40 ms follows, 50 ms in all. On a GPU twice as fast 10 and 20 ms.
+#[test]
+fn the_first_exchange_of_a_step_waits_for_the_work_of_the_step_before() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..12).flat_map(|number| {
+            let (begin, on_gpu) = (1000.0 * f64::from(number), 100.0 + 50_000.0 * f64::from(number));
+            let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
+            let launch = |place: u32, name: &str, start: f64| {
+                event("cuda_runtime", name, [begin + start, 5.0], &correlation(place))
+            };
+            let args = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
+            let args = correlation(1) + args;
+            [
+                step(number, [begin, 1000.0]),
+                launch(1, "cudaLaunchKernelExC", 10.0),
+                launch(2, "cudaLaunchKernel", 20.0),
+                on(21, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [on_gpu, 10_000.0], &args),
+                on(20, "kernel", "gemm", [on_gpu + 10_000.0, 40_000.0], &correlation(2)),
+            ]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let [before, after] = before_and_after(&folder, "gpu x 2");
+    assert!((before - 50.0).abs() < 0.2 && (after - 30.0).abs() < 0.2, "{before} {after}");
+}
+
 /// Two gradients of 4 MB that a GPU computes for 20 ms each, long after the processor launched all, reduced together in 10 ms: 50 ms. Each by itself takes
 /// half as long, the first while the second is computed: 45 ms, and not 40, as if they were there when they were launched.
 #[test]

@@ -97,27 +97,44 @@ impl Enqueued {
     }
 }
 
-/// Exchanges, which wait for what their thread launched last on another stream, in whose place they were called (`syncStream` in
-/// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp): the row before each, and that kernel. Behind an earlier exchange that does not show
-/// in times. Where it had not ended the exchange is not one of PyTorch's, or of another stream.
+/// A kernel by its launch.
+#[derive(Clone, Copy)]
+struct Launched {
+    at: i64,
+    thread: TrackId,
+    stream: TrackId,
+    /// The row before it.
+    row: usize,
+}
+
+/// Exchanges, which wait for what was launched last on the stream in whose place their thread called them (`syncStream` in
+/// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp): the row before each, and that kernel, or the work of earlier steps. Behind an earlier
+/// exchange that does not show in times. Where it had not ended the exchange is not one of PyTorch's, or of another stream.
 fn exchanges_wait(enqueued: &Enqueued, launched: &HashMap<u64, &Event>, step: &RankStep) -> Vec<(usize, usize)> {
     let launch = |(stream, correlation, row): &(TrackId, u64, usize)| {
         let launch = launched.get(correlation)?;
-        Some((launch.track, launch.start, *stream, *row))
+        Some(Launched { at: launch.start, thread: launch.track, stream: *stream, row: *row })
     };
-    let mut launches: Vec<(TrackId, i64, TrackId, usize)> = enqueued.0.iter().filter_map(launch).collect();
-    launches.sort_unstable();
-    // Of a thread, the last kernel that is no exchange.
-    let (mut last, mut waits): (Option<(TrackId, TrackId, usize)>, Vec<(usize, usize)>) = (None, Vec::new());
-    for (thread, _, stream, row) in launches {
-        if step.rows[row + 1].kind != Kind::Wait {
-            last = Some((thread, stream, row + 1));
-            continue;
-        }
-        let called = last.filter(|(of, on, _)| *of == thread && *on != stream).map(|(.., kernel)| kernel);
-        waits.extend(called.filter(|kernel| step.rows[*kernel].end <= step.rows[row].end).map(|kernel| (row, kernel)));
-    }
-    waits
+    let mut launches: Vec<Launched> = enqueued.0.iter().filter_map(launch).collect();
+    launches.sort_unstable_by_key(|launch| launch.at);
+    let (exchanges, kernels): (Vec<Launched>, Vec<Launched>) =
+        launches.into_iter().partition(|launch| step.rows[launch.row + 1].kind == Kind::Wait);
+    let awaited = |exchange: &Launched| {
+        let earlier = &kernels[..kernels.partition_point(|kernel| kernel.at < exchange.at)];
+        let of_thread = |kernel: &&Launched| kernel.thread == exchange.thread && kernel.stream != exchange.stream;
+        let before = earlier.iter().rev().find(of_thread);
+        // A thread that launched nothing before works on the stream that it launches on next.
+        let stream = before.or_else(|| kernels.iter().find(of_thread))?.stream;
+        let last = before.or_else(|| earlier.iter().rev().find(|kernel| kernel.stream == stream));
+        let begin = || step.tracks.iter().find(|(track, _)| *track == stream).map(|(_, rows)| rows.start);
+        last.map(|kernel| kernel.row + 1).or_else(begin)
+    };
+    let had_ended = |exchange: &Launched| {
+        awaited(exchange)
+            .filter(|row| step.rows[*row].end <= step.rows[exchange.row].end)
+            .map(|row| (exchange.row, row))
+    };
+    exchanges.iter().filter_map(had_ended).collect()
 }
 
 /// The stream of the same device that an event was recorded on.
