@@ -277,6 +277,34 @@ fn an_exchange_behind_another_waits_for_its_own_gradient() {
     assert!((before - 44.1).abs() < 0.2 && (after - 100.1).abs() < 0.3, "{before} {after}");
 }
 
+/// A step of 20 ms of an operation on the CPU, then 30 ms of a kernel that it waits for in `aten::item`: 50 ms. Without that wait both go on at the
+/// same time, and the longer one counts.
+#[test]
+fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..6).flat_map(|number| {
+            let begin = 51_000.0 * f64::from(number);
+            let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
+            let exchange = r#","Collective name":"allreduce","In msg nelems":100,"dtype":"Float","Group size":2"#;
+            let exchange = correlation(2) + exchange;
+            [
+                step(number, [begin, 50_100.0]),
+                event("cpu_op", "aten::slice", [begin, 20_000.0], ""),
+                event("cuda_runtime", "cudaLaunchKernel", [begin + 20_010.0, 5.0], &correlation(1)),
+                event("cuda_runtime", "cudaLaunchKernelExC", [begin + 20_020.0, 5.0], &correlation(2)),
+                event("cpu_op", "aten::item", [begin + 20_030.0, 30_060.0], ""),
+                event("cuda_runtime", "cudaStreamSynchronize", [begin + 20_040.0, 30_045.0], &correlation(3)),
+                on(20, "kernel", "gemm", [begin + 20_050.0, 30_000.0], &correlation(1)),
+                on(21, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + 50_050.0, 20.0], &exchange),
+            ]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let [before, after] = before_and_after(&folder, "remove operations 'aten::item'");
+    assert!((before - 50.1).abs() < 0.2 && (after - 30.05).abs() < 0.2, "{before} {after}");
+}
+
 /// A processor that runs ahead: an exchange of 10 ms is what a step launches first, and waits for the product of the step before; a product of
 /// 40 ms follows, 50 ms in all. On a GPU twice as fast 10 and 20 ms.
 #[test]

@@ -3,9 +3,9 @@
 
 use super::clause::{Clause, pattern};
 use super::{Change, Scenario};
-use crate::graph::{Graph, Kind, NodeId};
+use crate::graph::{EdgeKind, Graph, Kind, NodeId, ResourceKind};
 use perf4sight_base::error::{Error, Result, nearest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
 struct Operations {
@@ -22,7 +22,7 @@ pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
 
 pub(super) fn parse_removal(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
     let pattern = pattern(clause.after("remove")?)?.to_owned();
-    Some(Ok(Box::new(Operations { pattern, factor: 0.0 })))
+    Some(Ok(Box::new(Removal { pattern })))
 }
 
 impl Change for Operations {
@@ -31,6 +31,25 @@ impl Change for Operations {
         for id in matching(graph, &self.pattern)? {
             graph.set_duration(id, (graph.node(id).duration as f64 * self.factor).round() as u64);
         }
+        Ok(())
+    }
+}
+
+/// Operations that are gone, and with them what threads waited for in them, such as the GPU in `aten::item`.
+#[derive(Debug)]
+struct Removal {
+    pattern: String,
+}
+
+impl Change for Removal {
+    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        let graph = &scenario.step.graph;
+        let removed: BTreeSet<NodeId> = matching(graph, &self.pattern)?.into_iter().collect();
+        let mut builder = graph.edit();
+        let waits = |to| removed.contains(&to) && graph.resource_of(to).kind == ResourceKind::Thread;
+        builder.remove_edges(|_, to, kind| kind == EdgeKind::Synchronisation && waits(to));
+        removed.iter().for_each(|id| builder.node_mut(*id).duration = 0);
+        scenario.step.graph = builder.finish()?;
         Ok(())
     }
 }
