@@ -10,7 +10,7 @@ COPYING = {
     "aten.native_layer_norm": 1, "aten.native_layer_norm_backward": 2,
     "aten.upsample_bilinear2d_backward": 1, "aten.upsample_nearest2d_backward": 1, "aten._upsample_nearest_exact2d_backward": 1,
 }
-# Operators that add up halves at places in a `float` copy of their result (`_should_use_acc_buffer` and `create_acc_buffer` in ScatterGatherKernel.cpp).
+# Operators that add up halves at places in a `float` copy of their result (`create_acc_buffer` in ScatterGatherKernel.cpp).
 ADDING = ("aten.scatter", "aten.scatter_add", "aten.scatter_reduce", "aten.index_add", "aten.gather_backward")
 # Operators that resize images of up to so many pixels of height and width together channel by channel, in copies of what they read and make
 # (`_use_vectorized_kernel_cond_2d` in UpSampleKernel.cpp).
