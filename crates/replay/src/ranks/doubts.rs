@@ -1,4 +1,5 @@
-//! Times of a rank that cannot be true: operators of one thread, or kernels of one stream, that overlap in part.
+//! Times that cannot be true: operators of one thread, or kernels of one stream, that overlap in part, and two ranks that do
+//! everything in the same nanosecond.
 
 use super::Rank;
 use super::steps::PROFILER;

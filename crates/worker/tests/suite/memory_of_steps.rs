@@ -245,7 +245,7 @@ fn other_instructions() {
                     precision.name(),
                     pair.cell()
                 );
-                within.extend(pair.is_of(5.0).then(|| (1.0 + pair.error() / 100.0).ln().abs() <= 0.12));
+                within.extend(pair.is_at_least(5.0).then(|| (1.0 + pair.error() / 100.0).ln().abs() <= 0.12));
             }
         }
         let held = within.iter().filter(|within| **within).count();

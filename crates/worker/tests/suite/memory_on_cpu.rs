@@ -77,8 +77,8 @@ impl Pair {
         format!("{:.1} MiB, {:+.2} %", self.counted.mib(), self.error())
     }
 
-    /// Whether so many MiB or more were counted.
-    pub(crate) fn is_of(&self, mib: f64) -> bool {
+    /// Whether so many MiB or more were counted: of fewer, what kernels borrow is most.
+    pub(crate) fn is_at_least(&self, mib: f64) -> bool {
         self.counted.mib() >= mib
     }
 

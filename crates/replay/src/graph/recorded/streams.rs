@@ -15,7 +15,7 @@ const SYNCHRONIZE: &str = "Synchronize";
 const EARLIER_STEPS: &str = "(earlier steps)";
 /// Nanoseconds that the launch of a kernel takes at most where there is room in the queue: CUDA takes 5 to 10 µs, more under a profiler.
 const LAUNCH: i64 = 20_000;
-/// The places of a queue in CUDA, of which there are some for the streams of a GPU.
+/// Kernels that wait on a GPU at once, at most: 1,024 in a queue of CUDA, of which a GPU has several.
 const PLACES: usize = 16 * 1024;
 /// With fewer kernels in front of it, a launch does not wait for room in the queue.
 const FULL: usize = 64;
