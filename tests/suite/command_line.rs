@@ -314,14 +314,14 @@ fn what_is_wrong_with_any_section_is_told_before_the_first_one_runs() {
 
 #[test]
 fn a_badly_described_device_is_refused_before_anything_is_measured() {
-    let good = include_str!("../../crates/platform/src/data/orin.json");
+    let good = include_str!("../../crates/platform/src/data/tx2.json");
     for (from, to, place, message) in [
         ("\"memory\": \"unified\",", "\"memory\": \"shared\",", "board.json:4: ", "unknown variant `shared`"),
-        ("\"readings\": \"highest\",\n", "", "board.json:", "missing field `readings`"),
-        ("\"name\": \"orin\"", "\"nmae\": \"orin\"", "board.json:2: ", "unknown field `nmae`"),
+        ("\"readings\": \"published\",\n", "", "board.json:", "missing field `readings`"),
+        ("\"name\": \"tx2\"", "\"nmae\": \"tx2\"", "board.json:2: ", "unknown field `nmae`"),
         ("\"round\": 512", "\"round\": 0", "board.json: ", "its allocator has a size of 0"),
-        ("[1, 2, 4", "[4, 2, 1", "board.json: ", "its batch sizes are not ascending"),
-        ("\"batches\": [1,", "\"batches\": [-1,", "board.json:6: ", "invalid value"),
+        ("[2, 4, 8", "[8, 4, 2", "board.json: ", "its batch sizes are not ascending"),
+        ("\"batches\": [2,", "\"batches\": [-1,", "board.json:6: ", "invalid value"),
         ("{\n", "", "board.json:1: ", "no description of a device"),
     ] {
         assert!(good.contains(from), "the description no longer says {from}");

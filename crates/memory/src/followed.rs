@@ -3,8 +3,8 @@
 use crate::each_operation::{each_operation, sum};
 use crate::memo::Memo;
 use crate::run_through::{Beyond, Outcome, run_through};
-use crate::step::Period;
-use crate::tensor::Phase;
+use crate::step::{Period, Schedule};
+use crate::tensor::{Phase, Role};
 use perf4sight_network::{FollowedPass, Kernels, NodeId};
 use perf4sight_step::workload::{Accumulate, Optimizer, Step, ZeroGrad};
 use std::collections::BTreeMap;
@@ -22,8 +22,15 @@ pub(crate) fn beyond<'a>(inside: &Memo<'a>, outside: &Memo<'a>, step: Step, pass
     let graph = of_graph(inside);
     let taken = taken(inside, outside, plain, pass)
         .unwrap_or_else(|| pass.most.saturating_add(graph.of_passes.saturating_sub(of_graph(outside).of_passes)));
-    let more = |taken: u64, of_graph: u64| taken.cast_signed().saturating_sub(of_graph.cast_signed());
+    let kept = kept_by_libraries(&inside.schedule(plain, pass.samples).0);
+    let more = |taken: u64, of_graph: u64| (taken + kept).cast_signed().saturating_sub(of_graph.cast_signed());
     Beyond { in_pass: more(taken, graph.of_passes), after_pass: more(pass.left, graph.after_pass) }
+}
+
+/// Bytes that libraries keep from step to step: no tensors of the module's.
+fn kept_by_libraries(schedule: &Schedule) -> u64 {
+    let kept = schedule.segments(Period::SetUp).iter().flat_map(|placed| &placed.segment.tensors);
+    kept.filter(|tensor| tensor.role == Role::Workspace).map(|tensor| tensor.amount.bytes(1)).sum()
 }
 
 /// The most bytes of a followed pass, with what every operator's kernel borrows at its time; none where the graph has other operators.
@@ -108,6 +115,19 @@ mod tests {
         }
         let again = Step { checkpoint: Checkpoint::EveryBlock, ..PLAIN };
         assert_eq!(peak(&with(&network, &cpu, 4096), again), peak(&network, again));
+        Ok(())
+    }
+
+    /// A GPU's library keeps its workspace whatever the module's own tensors take: forward and backward, 4096 x 2 + 16 x 8 KiB each.
+    #[test]
+    fn what_libraries_keep_is_no_tensor_of_the_module() -> Result<()> {
+        let network = network()?;
+        let cuda = Platform::named("cuda")?;
+        let mut bare = cuda.clone();
+        bare.framework.products = None;
+        let followed = with(&network, &bare, 4096);
+        let peak = |platform: &Platform| Simulation::new(&followed, PLAIN, platform).peak(64).allocated.0;
+        assert_eq!(peak(&cuda) - peak(&bare), 2 * (4096 * 2 + 16 * 8) * 1024);
         Ok(())
     }
 

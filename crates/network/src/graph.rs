@@ -189,6 +189,12 @@ impl Network {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i), node))
     }
 
+    /// The products of matrices, which a library for linear algebra computes.
+    pub fn products(&self) -> impl Iterator<Item = NodeId> {
+        let products = self.iter().filter(|(_, node)| matches!(node.op, Op::Linear(_) | Op::MatMul));
+        products.map(|(id, _)| id)
+    }
+
     /// One node.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0]

@@ -2,7 +2,8 @@
 //! batch sizes.
 //!
 //! A file is JSON with the fields of [`Platform`]; every field is required and unknown ones are refused; sizes are
-//! bytes. The known devices are embedded ([`Platform::named`]), a user's own is read by [`Platform::read`].
+//! bytes. With `like`, the name of a known device, a file holds only the fields in which the two differ. The known devices are
+//! embedded ([`Platform::named`]), a user's own is read by [`Platform::read`].
 
 #![warn(missing_docs)]
 
@@ -10,7 +11,8 @@ mod rules;
 mod speed;
 
 pub use rules::{
-    Allocator, Asked, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Readings, Rectifier, Updates, Workspace,
+    Allocator, Asked, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Products, Readings, Rectifier, Updates,
+    Workspace,
 };
 pub use speed::{Depthwise, Parameter, Prior, Speed};
 
@@ -18,6 +20,7 @@ use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
 use perf4sight_step::workload::{LARGEST_BATCH, Lists, Number, Precision};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -63,15 +66,20 @@ pub enum Memory {
     Unified,
 }
 
+/// Of the names of GPUs of compute capability 9.0: H100, H200 and H20, H800, GH200.
+const HOPPER: [&str; 3] = ["H100", "H20", "H800"];
+
 /// Floats in a vector of 512 bits.
 const WIDE: u64 = 16;
 
 /// The embedded files, by name.
-const KNOWN: [(&str, &str); 7] = [
+const KNOWN: [(&str, &str); 9] = [
     ("cpu", include_str!("data/cpu.json")),
     ("cpu_avx2", include_str!("data/cpu_avx2.json")),
     ("cuda", include_str!("data/cuda.json")),
     ("cuda_tf32", include_str!("data/cuda_tf32.json")),
+    ("hopper", include_str!("data/hopper.json")),
+    ("hopper_tf32", include_str!("data/hopper_tf32.json")),
     ("tx2", include_str!("data/tx2.json")),
     ("jetson", include_str!("data/jetson.json")),
     ("orin", include_str!("data/orin.json")),
@@ -94,15 +102,20 @@ impl Platform {
     /// # Errors
     /// An unknown name, with the nearest known one.
     pub fn named(name: &str) -> Result<Self> {
-        let (_, text) = KNOWN.iter().find(|(known, _)| *known == name).ok_or_else(|| {
+        Self::parse(Self::text(name)?)
+    }
+
+    /// The embedded file of that name.
+    fn text(name: &str) -> Result<&'static str> {
+        let found = KNOWN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+        found.ok_or_else(|| {
             let known = Self::names().collect::<Vec<_>>().join(", ");
             let error = Error::config(format!("nothing is known of a device called \"{name}\""))
                 .expected(format!("one of {known}, or a file that describes another kind"));
             nearest(name, Self::names())
                 .into_iter()
                 .fold(error, |error, near| error.help(format!("did you mean \"{near}\"?")))
-        })?;
-        Self::parse(text)
+        })
     }
 
     /// A known device, or one that a file describes ([`Platform::is_file`]).
@@ -147,16 +160,31 @@ impl Platform {
     }
 
     /// The same for the software that runs networks, as a worker reports it: PyTorch from 2.0 on updates all weights on
-    /// accelerators at once; earlier versions and libtorch update them one by one. Where neither is named the kind of
-    /// device stays as it is.
+    /// accelerators at once; earlier versions and libtorch update them one by one. Earlier versions keep no workspaces for products
+    /// in the allocator. Where neither is named the kind of device stays as it is.
     #[must_use]
     pub fn run_by(mut self, software: &BTreeMap<String, String>) -> Self {
         let version: Option<u64> = software.get("torch").and_then(|version| version.split('.').next()?.parse().ok());
-        let at_once = self.memory != Memory::Host && version.is_some_and(|major| major >= 2);
+        let is_recent = version.is_some_and(|major| major >= 2);
         if version.is_some() || software.contains_key("libtorch") {
+            let at_once = self.memory != Memory::Host && is_recent;
             self.framework.updates = if at_once { Updates::AtOnce } else { Updates::OneByOne };
         }
+        if version.is_some() && !is_recent {
+            self.framework.products = None;
+        }
         self
+    }
+
+    /// The name of the kind of a GPU with memory of its own, by the name that its driver gives it and whether convolutions may be computed
+    /// as TF32.
+    pub fn of_gpu(gpu: &str, tf32: bool) -> &'static str {
+        match (HOPPER.iter().any(|name| gpu.contains(name)), tf32) {
+            (false, false) => "cuda",
+            (false, true) => "cuda_tf32",
+            (true, false) => "hopper",
+            (true, true) => "hopper_tf32",
+        }
     }
 
     /// The convolutions that a processor's library does not compute; none on other devices.
@@ -216,10 +244,13 @@ impl Platform {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let platform: Platform = serde_json::from_str(text).map_err(|cause| {
-            let fields = "the fields that the known devices' files have";
-            Error::input(format!("no description of a device: {cause}")).line(cause.line()).expected(fields)
-        })?;
+        let platform: Platform = match serde_json::from_str(text).map_err(undescribed)? {
+            Value::Object(fields) if fields.contains_key(LIKE) => {
+                serde_json::from_value(Value::Object(whole(fields)?)).map_err(undescribed)?
+            }
+            // Once more from the text, for the line of a mistake.
+            _ => serde_json::from_str(text).map_err(undescribed)?,
+        };
         platform.check()?;
         Ok(platform)
     }
@@ -251,6 +282,36 @@ impl Platform {
     }
 }
 
+/// The field that names the device from which a file gives only the differences.
+const LIKE: &str = "like";
+
+fn undescribed(cause: serde_json::Error) -> Error {
+    let fields = "the fields that the known devices' files have";
+    let error = Error::input(format!("no description of a device: {cause}")).expected(fields);
+    if cause.line() > 0 { error.line(cause.line()) } else { error }
+}
+
+/// All fields of a device that is described by its differences from a known one.
+fn whole(mut differences: Map<String, Value>) -> Result<Map<String, Value>> {
+    let Some(like) = differences.remove(LIKE) else { return Ok(differences) };
+    let name = like.as_str().unwrap_or_default();
+    let known: Map<String, Value> = serde_json::from_str(Platform::text(name)?).map_err(undescribed)?;
+    let mut fields = whole(known)?;
+    overlay(&mut fields, differences);
+    Ok(fields)
+}
+
+fn overlay(fields: &mut Map<String, Value>, differences: Map<String, Value>) {
+    for (name, value) in differences {
+        match (fields.get_mut(&name), value) {
+            (Some(Value::Object(own)), Value::Object(more)) => overlay(own, more),
+            (_, value) => {
+                fields.insert(name, value);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,8 +325,22 @@ mod tests {
     }
 
     #[test]
+    fn a_device_like_another_differs_in_what_its_file_says() {
+        let mine = r#"{ "like": "hopper", "name": "mine", "speed": { "priors": { "launch": [0.5, 0.1] } } }"#;
+        let [mine, hopper] = [Platform::parse(mine), Platform::named("hopper")].map(Result::unwrap);
+        let spread = |platform: &Platform| serde_json::to_value(&platform.speed).unwrap()["priors"].clone();
+        assert_eq!((mine.framework, &mine.workspaces), (hopper.framework, &hopper.workspaces));
+        assert_eq!(spread(&mine)["launch"], serde_json::json!([0.5, 0.1]));
+        assert_eq!(spread(&mine)["compute"], spread(&hopper)["compute"]);
+        let refused = |text: &str| Platform::parse(text).unwrap_err().to_string();
+        assert!(refused(r#"{ "like": "hoper" }"#).contains("did you mean \"hopper\"?"));
+        assert!(refused(r#"{ "like": "cuda", "nmae": "mine" }"#).contains("unknown field `nmae`"));
+        assert!(refused(r#"{ "like": 7 }"#).contains("nothing is known of a device called"));
+    }
+
+    #[test]
     fn what_is_missing_unknown_or_absurd_is_refused() {
-        let good = KNOWN[4].1;
+        let good = Platform::text("tx2").unwrap();
         let refused = |from: &str, to: &str| Platform::parse(&good.replace(from, to)).unwrap_err().to_string();
         assert!(refused("\"memory\": \"unified\",", "").contains("missing field `memory`"));
         assert!(refused("\"unified\"", "\"shared\"").contains("unknown variant `shared`"));

@@ -49,6 +49,19 @@ pub struct Framework {
     /// How optimizers go through the weights; not written where they do it as they always did.
     #[serde(default, skip_serializing_if = "Updates::is_one_by_one")]
     pub updates: Updates,
+    /// What products of matrices keep; not written where that is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub products: Option<Products>,
+}
+
+/// What each thread keeps for cuBLAS from its first product of matrices on, in bytes; forward and backward are two threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Products {
+    /// The workspace, of the caching allocator (aten/src/ATen/cuda/CublasHandlePool.cpp).
+    pub workspace: u64,
+    /// What the library's handle takes of the device beside the allocator; 0 where nobody measured it.
+    pub handle: u64,
 }
 
 /// How optimizers go through the weights.

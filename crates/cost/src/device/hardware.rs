@@ -185,7 +185,11 @@ impl Hardware {
     /// The platform whose rules the memory of a step follows. The embedded platform descriptions are always readable.
     fn platform(&self) -> Option<Platform> {
         let processor = || Platform::processor(self.machine.description().wide_vectors());
-        let platform = self.kind.platform().map_or_else(processor, Platform::named).ok()?;
+        let known = |name| match (name, self.own_gpu()) {
+            ("cuda", Some(gpu)) => Platform::named(Platform::of_gpu(&gpu.name, self.gpu.tf32)),
+            _ => Platform::named(name),
+        };
+        let platform = self.kind.platform().map_or_else(processor, known).ok()?;
         Some(platform.on_threads(self.threads as u64).run_by(&self.worker.about.software))
     }
 

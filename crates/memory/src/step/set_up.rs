@@ -1,4 +1,5 @@
-//! The allocations before the first pass that stay: weights, running statistics and data.
+//! The allocations that stay: weights, running statistics, data, and workspaces of products, as if all of them were there before the first
+//! pass.
 
 use super::context::StepContext;
 use super::recorder::Recorder;
@@ -20,7 +21,7 @@ impl SetUp {
     pub fn record(context: &StepContext) -> Self {
         let (network, rules) = (context.network, context.rules());
         let tensors = rules.iter().map(|rule| rule.weights.len() + rule.buffers.len());
-        let mut recorder = Recorder::behind(0, tensors.sum::<usize>() + 3);
+        let mut recorder = Recorder::behind(0, tensors.sum::<usize>() + 5);
         let mut resident = vec![None; rules.len()];
         for ((id, node), rule) in network.iter().zip(rules) {
             for &amount in rule.weights.iter().chain(&rule.buffers) {
@@ -42,8 +43,25 @@ impl SetUp {
                 recorder.allocate(targets(context, output), Role::Activations, output);
             }
         }
+        for (product, workspace) in product_threads(context) {
+            recorder.allocate(Amount::once(workspace), Role::Workspace, product);
+        }
         SetUp { segment: Arc::new(recorder.take()), resident }
     }
+}
+
+/// Of each thread that multiplies matrices, one of its products and the workspace that it keeps: the program runs forward, a thread of
+/// autograd's backward.
+fn product_threads(context: &StepContext) -> impl Iterator<Item = (NodeId, u64)> {
+    let forward = context.network.products().next();
+    let backward = context.network.products().find(|&id| context.step.trains() && context.is_tracked(id));
+    let threads = forward.into_iter().chain(backward);
+    context
+        .platform
+        .framework
+        .products
+        .into_iter()
+        .flat_map(move |kept| threads.clone().map(move |id| (id, kept.workspace)))
 }
 
 /// The targets of a result.

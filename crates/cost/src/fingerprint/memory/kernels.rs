@@ -1,17 +1,18 @@
-//! The library code that a network loads: pages of code, and kernels for channels that fill no blocks.
+//! What the libraries that a network uses take beside its tensors: pages of code, kernels for channels that fill no blocks, handles.
 
 use crate::features::physical::kernels;
 use crate::fingerprint::depthwise::is_general;
+use perf4sight_base::units::Bytes;
 use perf4sight_network::{Activation, Binary, Network, Node, Op};
 use perf4sight_platform::{Platform, Workspace};
 use perf4sight_step::workload::Step;
 use serde::{Deserialize, Serialize};
 
-/// The kernels of one network. On devices with memory apart from the process they count as zero.
+/// The kernels of one network. Code in the memory of the process is none in that of a device apart from it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kernels {
-    /// MiB of the library's file that its kinds of operations load into memory.
+    /// MiB of the library's file that its kinds of operations load into memory, or that handles take.
     pub code: f64,
     /// Share of the convolutions whose channels fill no whole blocks, and which use other kernels, as in pruned
     /// networks.
@@ -46,11 +47,17 @@ impl Kernels {
             Workspace::BlockedCopies { channels, .. } => Some(*channels),
             Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
         });
-        block.map_or(Kernels::default(), |block| Kernels {
-            code: code(network, step, platform),
-            ragged: ragged(network, block),
-        })
+        match block {
+            Some(block) => Kernels { code: code(network, step, platform), ragged: ragged(network, block) },
+            None => Kernels { code: handles(network, step, platform), ragged: 0.0 },
+        }
     }
+}
+
+/// MiB of the handles of the threads that multiply matrices: the program's, and autograd's in training.
+fn handles(network: &Network, step: Step, platform: &Platform) -> f64 {
+    let threads = network.products().next().map_or(0, |_| 1 + u64::from(step.trains()));
+    Bytes(threads * platform.framework.products.map_or(0, |kept| kept.handle)).mib()
 }
 
 type Is<'a> = &'a dyn Fn(&Node) -> bool;

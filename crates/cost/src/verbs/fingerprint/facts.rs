@@ -75,14 +75,15 @@ fn threads(profiles: &[Provenance]) -> u64 {
 /// processor.
 fn profiled_platform(setting: &Setting) -> Option<&'static str> {
     let fact = |name: &str| setting.get(name).map(String::as_str);
+    // Which GPU it was and whether TF32 was allowed are reported next to the device, and determine workspaces.
+    let of_gpu = || Platform::of_gpu(fact("gpu").unwrap_or_default(), fact("tf32") == Some("on"));
     if let Some(known) = fact("target").and_then(|target| Platform::names().find(|name| *name == target)) {
-        // Whether TF32 was allowed is reported next to the device, and determines the workspace of convolutions.
-        return Some(if (known, fact("tf32")) == ("cuda", Some("on")) { "cuda_tf32" } else { known });
+        return Some(if known == "cuda" { of_gpu() } else { known });
     }
     match (fact("device")?, fact("instruction_set")) {
         ("cpu", Some("avx512f")) => Some("cpu"),
         ("cpu" | "simulated", _) => Some("cpu_avx2"),
-        ("cuda", _) => Some("cuda"),
+        ("cuda", _) => Some(of_gpu()),
         _ => None,
     }
 }
