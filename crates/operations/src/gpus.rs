@@ -10,6 +10,8 @@ pub struct Sheet {
     pub name: String,
     /// TFLOP/s of products in single precision.
     pub single_tflops: f64,
+    /// TFLOP/s of products in single precision on tensor cores, which round to 10 bits behind the point; 0 where there are none.
+    pub tf32_tflops: f64,
     /// TFLOP/s of products in half precision.
     pub half_tflops: f64,
     /// GB/s of memory.

@@ -303,6 +303,13 @@ fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {
     }
     let [before, after] = before_and_after(&folder, "remove operations 'aten::item'");
     assert!((before - 50.1).abs() < 0.2 && (after - 30.05).abs() < 0.2, "{before} {after}");
+    // Without the profiler a thread may take 0.6 of its time: 42 ms, of which 12 stay on a GPU without end, as 14.3 of 50.1.
+    let replayed = asked(&folder, "gpu x 1000");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let least = 50.1 * 12.0 / 42.0;
+    assert!((outcome.after.time / 1e6 - 20.1).abs() < 0.2, "{outcome:?}");
+    assert!((outcome.after.low / 1e6 / (0.96 * least) - 1.0).abs() < 0.02, "{outcome:?}");
+    assert!(outcome.assumptions.iter().any(|said| said.contains("the profiler slows the threads")), "{outcome:?}");
 }
 
 /// A processor that runs ahead: an exchange of 10 ms is what a step launches first, and waits for the product of the step before; a product of

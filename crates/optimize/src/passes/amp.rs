@@ -1,11 +1,11 @@
-//! Half precision: of products (autocast), and of the gradients that are sent.
+//! Less precise numbers: of products (TF32, autocast), and of the gradients that are sent.
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{HalfGradients, HalfPrecision, gathers};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
-use perf4sight_replay::what_if::{Change, HalfRates};
+use perf4sight_replay::what_if::{Change, HalfRates, Tf32};
 use std::rc::Rc;
 
 /// The pass.
@@ -13,6 +13,7 @@ use std::rc::Rc;
 pub(super) struct Amp;
 
 pub(super) const NAME: &str = "amp";
+const TF32: &str = "torch.set_float32_matmul_precision(\"high\"): products on tensor cores, in TF32";
 const AUTOCAST: &str = "torch.autocast(device, dtype=torch.bfloat16) around forward and loss";
 const SHARDED: &str = "FSDP: fully_shard(..., mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16))";
 const HOOK: &str = "ddp.register_comm_hook(None, default_hooks.bf16_compress_hook), or fp16_compress_hook";
@@ -39,8 +40,9 @@ impl Pass for Amp {
         let autocast = HalfPrecision { lists: wanted.autocast.clone(), rates, in_half: in_half.clone() };
         let edits: [(&str, Rc<dyn Change>); 2] =
             [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients { in_half, ..HalfGradients::default() }))];
-        edits
-            .into_iter()
+        let tf32 = Tf32::of(&start.known).ok().map(|edit| (TF32, Rc::new(edit) as Rc<dyn Change>));
+        tf32.into_iter()
+            .chain(edits)
             .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Rounded, start), change));
         Ok(found)
     }

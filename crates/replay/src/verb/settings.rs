@@ -76,7 +76,7 @@ Changes of --what-if; factors are from 0.000001 to 1000000. What each assumes: d
   gpu x 1.5                          kernels are faster by this factor
   cpu x 1.5                          operations on threads are faster by this factor
   gpu = H100                         another GPU, by a model of operations (--cost-model)
-  precision = bf16                   half the bytes, from fp32: bf16, fp16
+  precision = bf16                   half the bytes, from fp32: bf16, fp16; tf32: products on tensor cores
 
 Steps are those of PyTorch's profiler, else those of an optimizer. timeline.json.gz holds one step of all ranks on one
 clock; Perfetto and chrome://tracing open it.";

@@ -58,6 +58,15 @@ pub(super) fn bits_in_name(name: &str) -> Option<Bits> {
     LETTERS.iter().find(|(_, letters)| letters.iter().any(|part| name.contains(part))).map(|(bits, _)| *bits)
 }
 
+/// Letters in names of kernels that multiply in single precision without tensor cores: those of cuBLAS (`ampere_sgemm`, `cutlass_80_simt_sgemm`,
+/// `sm80_xmma_gemm_f32f32_f32f32_..._ffma`) and of cuDNN.
+const WITHOUT_TENSOR_CORES: [&str; 3] = ["sgemm", "_ffma_", "scudnn"];
+
+/// Whether a kernel multiplies in single precision without tensor cores.
+pub(super) fn is_without_tensor_cores(name: &str) -> bool {
+    WITHOUT_TENSOR_CORES.iter().any(|part| name.contains(part))
+}
+
 /// The class of the innermost operation of a known one that a kernel runs for.
 pub fn class_of_kernel(graph: &Graph, id: NodeId) -> Option<Class> {
     graph.calls().path(graph.node(id).call).find_map(class_of)
@@ -80,6 +89,25 @@ mod tests {
             ("ncclKernel", None),
         ] {
             assert_eq!(bits_in_name(name), bits, "{name}");
+        }
+    }
+
+    /// Names in traces of an H100 and an A100, with TF32 and without.
+    #[test]
+    fn names_of_kernels_say_whether_they_use_tensor_cores() {
+        for name in [
+            "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute",
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nt_align1>",
+            "ampere_sgemm_128x64_nn",
+        ] {
+            assert!(is_without_tensor_cores(name), "{name}");
+        }
+        for name in [
+            "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x128x32_warpgroupsize1x1x1_execute_segment",
+            "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x256_32x3_nt_align1>",
+            "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_nn",
+        ] {
+            assert!(!is_without_tensor_cores(name), "{name}");
         }
     }
 }

@@ -16,6 +16,8 @@ mod outcome;
 mod precision;
 mod rank;
 mod ranks;
+mod tf32;
+mod unprofiled;
 mod unseen_waits;
 mod variations;
 
@@ -25,6 +27,7 @@ pub use kernel::{Bits, class_of_kernel};
 pub use one_rank::one_rank;
 pub(crate) use outcome::depends_on_step;
 pub use outcome::{Outcome, Prediction, changed_step, predict};
+pub use tf32::Tf32;
 pub use variations::variations;
 
 use crate::communication::Communication;

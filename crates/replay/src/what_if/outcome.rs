@@ -1,5 +1,6 @@
 //! The time of a step with changes, compared with the step as it is.
 
+use super::unprofiled::without_profiler;
 use super::unseen_waits::without_threads;
 use super::{Change, Scenario, one_rank, variations};
 use crate::communication::{Communication, Cost, overlap};
@@ -91,8 +92,9 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         true => of_mean(&of_steps),
         false => BOUNDS.map(|bound| percentile(&ratios, bound)),
     };
-    let of_bounds = at_bounds(recorded, communication, all)?.into_iter().map(|ratio| scale * ratio);
-    let others = of_bounds.chain(of_latencies.iter().copied());
+    let unprofiled = unprofiled(recorded, communication, all)?;
+    let of_bounds = at_bounds(&recorded.typical, communication, all)?.into_iter().chain(unprofiled.iter().copied());
+    let others = of_bounds.map(|ratio| scale * ratio).chain(of_latencies.iter().copied());
     let [low, high] =
         others.fold(of_recorded, |[low, high], ratio| [low.min(ratio), high.max(ratio)]).map(|ratio| ratio * before);
     let mut after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
@@ -102,7 +104,12 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     }
     let latency =
         assumed_latency(communication, time, &of_latencies.iter().map(|ratio| ratio * before).collect::<Vec<_>>());
-    let assumptions = changes.iter().filter_map(|change| change.assumption()).chain(latency).collect();
+    let assumptions = changes
+        .iter()
+        .filter_map(|change| change.assumption())
+        .chain(latency)
+        .chain(slowed(time, before * scale, &unprofiled))
+        .collect();
     let alone = alone(recorded, communication, all).ok().flatten();
     Ok(Outcome { before: before as u64, after, alone, critical, assumptions })
 }
@@ -135,6 +142,25 @@ fn assumed_latency(communication: &Communication, time: f64, others: &[f64]) -> 
     Some(format!(
         "it rests on how long a message takes, which operations of nearly the same size do not show: {value} is assumed, and with nothing to {high} the step takes {least} to {most}"
     ))
+}
+
+/// Without the profiler a step may take something else, which is said where it changes the answer by this share.
+const RESTS_ON_PROFILER: f64 = 0.05;
+
+/// The relative times of a step with changes where threads take the least that they may without the profiler, first without bounds.
+fn unprofiled(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<f64>> {
+    let Some(step) = without_profiler(recorded) else { return Ok(Vec::new()) };
+    let of_bounds = at_bounds(&step, communication, changes)?;
+    let own = ratio(step, communication.clone(), changes)?;
+    Ok(std::iter::once(own).chain(of_bounds).collect())
+}
+
+/// Says that the profiler slows threads down, if the predicted time depends on it.
+fn slowed(time: f64, before: f64, unprofiled: &[f64]) -> Option<String> {
+    let unprofiled = before * unprofiled.first()?;
+    let rests_on_it = (unprofiled / time - 1.0).abs() > RESTS_ON_PROFILER;
+    let unprofiled = Milliseconds(unprofiled / 1e6);
+    rests_on_it.then(|| format!("the profiler slows the threads that launch kernels down, by how much is not known; without it the step may take {unprofiled}"))
 }
 
 fn references(changes: &[Box<dyn Change>]) -> Vec<&dyn Change> {
@@ -174,11 +200,11 @@ fn of_mean(of_steps: &[[f64; 2]]) -> [f64; 2] {
 }
 
 /// The relative times of a step with changes at the bounds of what they rest on.
-fn at_bounds(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<f64>> {
+fn at_bounds(step: &StepGraph, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<f64>> {
     let varied = variations(changes);
     let ratio = |own: &Vec<Option<Box<dyn Change>>>| {
         let all = changes.iter().zip(own).map(|(change, bound)| bound.as_deref().unwrap_or(*change));
-        ratio(recorded.typical.clone(), communication.clone(), &all.collect::<Vec<_>>())
+        ratio(step.clone(), communication.clone(), &all.collect::<Vec<_>>())
     };
     varied.iter().map(ratio).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::bandwidth::scale_transfers;
 use super::clause::Clause;
-use super::{ALL_IN_HALF, Change, HalfRates, InHalf, Known, Scenario};
+use super::{ALL_IN_HALF, Change, HalfRates, InHalf, Known, Scenario, Tf32};
 use crate::graph::{Kind, NodeId};
 use perf4sight_base::error::{Error, Result};
 
@@ -21,7 +21,8 @@ pub(super) fn parse(clause: &Clause, known: &Known) -> Option<Result<Box<dyn Cha
         "bf16" | "fp16" => {
             Ok(Box::new(Precision { in_half: known.in_half.clone(), rates: HalfRates::of(known) }) as Box<dyn Change>)
         }
-        _ => Err(Error::usage(format!("precision \"{name}\" is not known")).one_of(name, ["bf16", "fp16"])),
+        "tf32" => Tf32::of(known).map(|change| Box::new(change) as Box<dyn Change>),
+        _ => Err(Error::usage(format!("precision \"{name}\" is not known")).one_of(name, ["bf16", "fp16", "tf32"])),
     })
 }
 

@@ -57,7 +57,10 @@ impl Recorded {
         let replayed = self.time_with(&threads, 1.0);
         let correction = self.correction(&threads, replayed, plain);
         match correction {
-            Correction::Threads(factor) => self.scale(&threads, factor),
+            Correction::Threads(factor) => {
+                self.scale(&threads, factor);
+                self.is_slowed = false;
+            }
             Correction::All(factor) => self.scale(&self.typical.graph.ids().collect::<Vec<_>>(), factor),
             Correction::None => {}
         }

@@ -27,7 +27,7 @@ pub(crate) use distortion::thread_nodes;
 pub use distortion::{Correction, Distortion};
 pub use left_out::LeftOut;
 
-use super::{Calls, StepGraph, available_memory};
+use super::{Calls, Kind, StepGraph, available_memory};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
@@ -52,6 +52,8 @@ pub struct Recorded {
     durations: Vec<Vec<u64>>,
     /// The recorded time of each of these steps: the longest of the ranks', in nanoseconds.
     pub recorded: Vec<u64>,
+    /// Whether the profiler's own work is still part of what threads that launch kernels took.
+    pub is_slowed: bool,
 }
 
 impl Recorded {
@@ -192,7 +194,8 @@ impl Rows {
         let varies = mean_but_longest(&recorded) > VARIES * usual as f64
             && varies::shows(&typical.graph, &durations, &recorded, usual);
         let steps = steps.iter().map(|(step, _)| *step).collect();
-        let mut all = Recorded { typical, varies: false, steps, durations, recorded };
+        let is_slowed = typical.graph.nodes().iter().any(|node| node.kind == Kind::Kernel);
+        let mut all = Recorded { typical, varies: false, steps, durations, recorded, is_slowed };
         if varies {
             all.take_mean_of_all();
         }
