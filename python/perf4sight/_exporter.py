@@ -22,7 +22,7 @@ INSTALL = "install onnx and onnxscript, which the default exporter needs"
 PLAIN_WEIGHTS = "torch.nn.utils.parametrize.remove_parametrizations of %s leaves a plain weight, which takes the same but for what makes it"
 PADDED = "where sequences are packed (pack_padded_sequence), give padded ones to the layer: that takes the most that packed ones can"
 OTHERWISE = "write what it names with operators that ONNX has"
-OF_ANY_BATCH = "\n  expected: a module that runs on other numbers of samples too: it was called with %d, the first axis of every input being the batch"
+OF_ANY_BATCH = "\n  expected: a module that runs on inputs of these sizes, however long their first axis is, which is the batch: it was called with %d samples"
 # How PyTorch names an operator that it cannot export (`UnsupportedOperatorError`).
 MISSING = re.compile(r"operator '(aten::\w+)'")
 # A line of PyTorch's may list the whole graph.

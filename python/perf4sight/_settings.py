@@ -15,6 +15,8 @@ PLAIN: Dict[str, Dict[str, Any]] = {
     "SGD without momentum": {"weight_decay": 0},
 }
 BY_NAME = "give the optimizer by its name, such as optimizer=\"adam\", for its defaults"
+LIKE_IT = ("give one that keeps as many tensors for each weight by its name: two \"adam\", one \"rmsprop\" or \"sgd\" (with momentum), "
+           "none \"sgd_without_momentum\"")
 
 
 def words(settings: Mapping[str, Any]) -> List[str]:
@@ -69,7 +71,13 @@ def _optimizer(optimizer: Any) -> Any:
     if optimizer is None or isinstance(optimizer, str):
         return optimizer
     kind = (optimizer if isinstance(optimizer, type) else type(optimizer)).__name__
+    if kind not in PLAIN:
+        known = ", ".join(name for name in PLAIN if " " not in name)
+        raise NetworkError("the update of %s is not known\n  expected: %s\n  help: %s" % (kind, known, LIKE_IT))
     groups = optimizer.param_groups if _is_optimizer(optimizer) else [{}]
+    if any(group.get("foreach") and all(weight.device.type == "cpu" for weight in group["params"]) for group in groups):
+        raise NetworkError("%s with foreach = True changes all weights at once, which needs more memory than one after the other, as on a processor by "
+                           "default\n  expected: foreach = None\n  help: %s" % (kind, BY_NAME))
     # PyTorch's own default of momentum is none.
     momenta = {bool(group.get("momentum")) for group in groups}
     if kind == "SGD" and len(momenta) > 1:
@@ -77,7 +85,7 @@ def _optimizer(optimizer: Any) -> Any:
     plain = "SGD without momentum" if kind == "SGD" and momenta == {False} else kind
     for (name, value), group in itertools.product(PLAIN.get(plain, {}).items(), groups):
         if group.get(name, value) != value:
-            raise NetworkError("%s with %s = %r needs more memory than %s without\n  expected: %s = %r\n  help: %s" % (
+            raise NetworkError("%s with %s = %r needs more memory than %s without\n  expected: %s = %r\n  help: %s, which take less" % (
                 plain, name, group[name], plain, name, value, BY_NAME))
     return plain.lower().replace(" ", "_")
 

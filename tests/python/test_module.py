@@ -334,11 +334,12 @@ class Refusals(unittest.TestCase):
         self.refuses("hold no sample", nn.Linear(8, 8), torch.ones(0, 8))
         wrong = self.refuses("in stem.0: RuntimeError", Images(), torch.ones(4, 8))
         self.assertEqual(wrong.layer, "stem.0")
-        self.refuses("the first axis of every input being the batch", Images(), torch.ones(3, 32, 32))
+        self.refuses("however long their first axis is, which is the batch", Images(), torch.ones(3, 32, 32))
 
     def test_steps_that_nobody_knows(self):
         model, row = nn.Linear(8, 8), torch.ones(4, 8)
-        self.refuses("adagrad", model, row, perf4sight.ProgramError, optimizer=torch.optim.Adagrad)
+        self.refuses("the update of Adagrad is not known\n  expected: Adam, AdamW, RMSprop, SGD", model, row, optimizer=torch.optim.Adagrad)
+        self.refuses("foreach = True changes all weights at once", model, row, optimizer=torch.optim.AdamW(model.parameters(), foreach=True))
         self.refuses("amsgrad", model, row, optimizer=torch.optim.Adam(model.parameters(), amsgrad=True))
         # Decay borrows a copy of what it is added to.
         self.refuses("weight_decay", model, row, optimizer=torch.optim.Adam(model.parameters(), weight_decay=1e-4))
