@@ -40,7 +40,8 @@ impl Pass for Amp {
         let autocast = HalfPrecision { lists: wanted.autocast.clone(), rates, in_half: in_half.clone() };
         let edits: [(&str, Rc<dyn Change>); 2] =
             [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients { in_half, ..HalfGradients::default() }))];
-        let tf32 = Tf32::of(&start.known).ok().map(|edit| (TF32, Rc::new(edit) as Rc<dyn Change>));
+        let tf32 = Some(Tf32::of(&start.known)).filter(Tf32::is_known);
+        let tf32 = tf32.map(|edit| (TF32, Rc::new(edit) as Rc<dyn Change>));
         tf32.into_iter()
             .chain(edits)
             .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Rounded, start), change));

@@ -21,7 +21,7 @@ pub(super) fn parse(clause: &Clause, known: &Known) -> Option<Result<Box<dyn Cha
         "bf16" | "fp16" => {
             Ok(Box::new(Precision { in_half: known.in_half.clone(), rates: HalfRates::of(known) }) as Box<dyn Change>)
         }
-        "tf32" => Tf32::of(known).map(|change| Box::new(change) as Box<dyn Change>),
+        "tf32" => Ok(Box::new(Tf32::of(known)) as Box<dyn Change>),
         _ => Err(Error::usage(format!("precision \"{name}\" is not known")).one_of(name, ["bf16", "fp16", "tf32"])),
     })
 }

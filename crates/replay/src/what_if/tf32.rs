@@ -7,22 +7,23 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
 use perf4sight_operations::{Class, sheet};
 
-/// Products that use no tensor cores, with them.
+/// Products that use no tensor cores, with them; why that cannot be said where the GPU is not known or has none for single precision.
+#[derive(Debug, Clone)]
+pub struct Tf32(Result<Share>);
+
+/// How much of its time a product takes.
 #[derive(Debug, Clone, Copy)]
-pub struct Tf32 {
-    /// The least share of their time, by the data sheet of the GPU.
+struct Share {
+    /// What it is taken to take.
+    guess: f64,
+    /// By the data sheet of the GPU.
     least: f64,
-    /// The share that they are taken to take.
-    ratio: f64,
 }
 
-impl Tf32 {
-    /// On the GPU of the traces. The share is half of the way from none to what the data sheet allows, on the scale of ratios: on an H100,
-    /// which allows 0.14, that is 0.37, and the products of GPT-2 took 0.30.
-    ///
-    /// # Errors
-    /// A GPU that is not known, or has no such tensor cores.
-    pub fn of(known: &Known) -> Result<Self> {
+impl Share {
+    /// The guess is half of the way from none of a gain to what the data sheet allows, on the scale of ratios: on an H100, which allows 0.14, that is
+    /// 0.37, and the products of GPT-2 took 0.30.
+    fn on(known: &Known) -> Result<Self> {
         let gpu = known.gpu()?;
         let sheet = sheet(gpu).ok_or_else(|| {
             Error::usage(format!("the data sheet of {gpu} is not known, and so what TF32 brings"))
@@ -32,7 +33,19 @@ impl Tf32 {
             return Err(Error::usage(format!("TF32 makes nothing faster on {gpu}")));
         }
         let least = sheet.single_tflops / sheet.tf32_tflops;
-        Ok(Tf32 { least, ratio: least.sqrt() })
+        Ok(Share { guess: least.sqrt(), least })
+    }
+}
+
+impl Tf32 {
+    /// On the GPU of the traces.
+    pub fn of(known: &Known) -> Self {
+        Tf32(Share::on(known))
+    }
+
+    /// Whether the GPU is known to have it.
+    pub fn is_known(&self) -> bool {
+        self.0.is_ok()
     }
 }
 
@@ -48,6 +61,7 @@ fn products(graph: &Graph) -> Vec<NodeId> {
 
 impl Change for Tf32 {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        let share = self.0.clone()?;
         let graph = &mut scenario.step.graph;
         let products = products(graph);
         if products.is_empty() {
@@ -56,20 +70,22 @@ impl Change for Tf32 {
             ));
         }
         for id in products {
-            graph.set_duration(id, (graph.node(id).duration as f64 * self.ratio).round() as u64);
+            graph.set_duration(id, (graph.node(id).duration as f64 * share.guess).round() as u64);
         }
         Ok(())
     }
 
     fn assumption(&self) -> Option<String> {
-        let [ratio, least] = [self.ratio, self.least].map(|share| Percent(100.0 * share));
+        let Share { guess, least } = self.0.as_ref().ok()?;
+        let [guess, least] = [guess, least].map(|share| Percent(100.0 * share));
         Some(format!(
-            "products in TF32 are guessed to take {ratio} of their time ({least}, by the data sheet, to 100 %)"
+            "products in TF32 are guessed to take {guess} of their time ({least}, by the data sheet, to 100 %)"
         ))
     }
 
     fn bounds(&self) -> Vec<Box<dyn Change>> {
-        [self.least, 1.0].map(|ratio| Box::new(Tf32 { ratio, ..*self }) as Box<dyn Change>).into()
+        let bounds = self.0.iter().flat_map(|&share| [share.least, 1.0].map(|guess| Share { guess, ..share }));
+        bounds.map(|share| Box::new(Tf32(Ok(share))) as Box<dyn Change>).collect()
     }
 }
 
@@ -109,7 +125,7 @@ mod tests {
     /// NVIDIA's data sheet of the H100 SXM: 67 TFLOP/s in single precision, 494 in TF32 without sparsity; sqrt(67 / 494) = 0.368276.
     #[test]
     fn products_without_tensor_cores_get_faster_by_what_the_data_sheet_allows_at_most() {
-        let change = Tf32::of(&known("NVIDIA H100 80GB HBM3")).unwrap();
+        let change = Tf32::of(&known("NVIDIA H100 80GB HBM3"));
         assert_eq!(times(&change), [368_276, 1_000_000]);
         let bounds: Vec<Vec<u64>> = change.bounds().iter().map(|bound| times(bound.as_ref())).collect();
         assert_eq!(bounds, [[135_628, 1_000_000], [1_000_000, 1_000_000]]);
@@ -122,10 +138,12 @@ mod tests {
     /// A T4 has no TF32, and on an RTX 3090 it takes as long as single precision without.
     #[test]
     fn gpus_on_which_it_brings_nothing_are_told() {
+        let refused =
+            |known: &Known| Tf32::of(known).apply(&mut scenario(&["ampere_sgemm_128x64_nn"])).unwrap_err().to_string();
         for gpu in ["Tesla T4", "NVIDIA GeForce RTX 3090"] {
-            assert_eq!(Tf32::of(&known(gpu)).unwrap_err().to_string(), format!("TF32 makes nothing faster on {gpu}"));
+            assert_eq!(refused(&known(gpu)), format!("TF32 makes nothing faster on {gpu}"));
         }
-        assert!(Tf32::of(&known("a GPU")).unwrap_err().to_string().contains("the data sheet of a GPU is not known"));
-        assert!(Tf32::of(&Known::default()).is_err());
+        assert!(refused(&known("a GPU")).contains("the data sheet of a GPU is not known"));
+        assert!(refused(&Known::default()).contains("the traces do not say which GPU"));
     }
 }
