@@ -66,7 +66,8 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Memory of a step of `model` on `inputs`, simulated: nothing runs, and no device is needed.
 
-    `target` is the kind of device, by default `"cuda"` where the model is on a GPU, else `"cpu"`. The other arguments are those of `predict`.
+    `target` is the kind of device, by default `"cuda"` where the model is on a GPU, else `"cpu"`. The other arguments are those of `predict` but
+    `batch_sizes`: the answer is about the batch of `inputs`, and its `largest_batch` about others.
 
     Raises as `predict` does.
     """

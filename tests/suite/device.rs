@@ -16,7 +16,7 @@ use perf4sight_machine::{LocalMachine, Setting, Watch};
 use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Accumulate, Checkpoint, Precision, Stage, Step, Trainable, Workload, ZeroGrad};
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -480,11 +480,12 @@ fn measurements_never_overlap() {
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let reply = Cell::new(0);
+                let told = RefCell::new(Vec::new());
                 let cancelled = AtomicBool::new(false);
-                let waiting = |_: &str| reply.set(reply.get() + 1);
+                let waiting = |whom: &str| told.borrow_mut().push(whom.to_owned());
                 device.measure(&job(Path::new("x")), &Watch { waiting: &waiting, ..Watch::quiet(&cancelled) }).unwrap();
-                assert!(reply.get() <= 1, "said that it waits {} times", reply.get());
+                // Another test's program may measure in between, which is news.
+                assert!(told.borrow().windows(2).all(|pair| pair[0] != pair[1]), "{told:?}");
             });
         }
     });
