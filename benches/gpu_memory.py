@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How far memory of networks of torchvision and timm is off on a GPU.
 
-    python3 benches/gpu_memory.py --measure FILE.csv                                    on a machine with a GPU: three minutes
+    python3 benches/gpu_memory.py --measure FILE.csv                                    on a machine with a GPU
     cargo build --release
     PYTHONPATH=python PATH=target/release:$PATH python3 benches/gpu_memory.py benches/h100-memory.csv --target hopper_tf32
 

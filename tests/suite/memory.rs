@@ -83,7 +83,7 @@ fn an_h100_is_reproduced_without_a_fitted_number() {
     }
     let near = off.iter().filter(|off| **off < 3.5).count();
     println!("{near} of {} within 3.5 %, median {:.2} %", off.len(), median(&off));
-    assert!(4 * near >= 3 * off.len() && median(&off) < 2.1, "{off:?}");
+    assert!(4 * near >= 3 * off.len() && median(&off) < 0.7, "{off:?}");
 }
 
 /// Depthwise networks borrow no workspace, so nothing is left to chance: five peaks added up, not one byte differs.
