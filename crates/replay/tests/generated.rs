@@ -277,10 +277,8 @@ fn an_exchange_behind_another_waits_for_its_own_gradient() {
     assert!((before - 44.1).abs() < 0.2 && (after - 100.1).abs() < 0.3, "{before} {after}");
 }
 
-/// A step of 20 ms of an operation on the CPU, then 30 ms of a kernel that it waits for in `aten::item`: 50 ms. Without that wait both go on at the
-/// same time, and the longer one counts.
-#[test]
-fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {
+/// A step of 20 ms of an operation on the CPU, then 30 ms of a kernel that it waits for in `aten::item`: 50 ms.
+fn waiting_in_item() -> TempDir {
     let folder = TempDir::new().unwrap();
     for rank in 0..2 {
         let events = (0..6).flat_map(|number| {
@@ -301,17 +299,31 @@ fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let [before, after] = before_and_after(&folder, "remove operations 'aten::item'");
+    folder
+}
+
+/// Without that wait both go on at the same time, and the longer one counts.
+#[test]
+fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {
+    let [before, after] = before_and_after(&waiting_in_item(), "remove operations 'aten::item'");
     assert!((before - 50.1).abs() < 0.2 && (after - 30.05).abs() < 0.2, "{before} {after}");
-    // Without the profiler a thread may take 0.6 of its time: 42 ms, of which 12 stay on a GPU without end, as 14.3 of 50.1.
-    let replayed = asked(&folder, "gpu x 1000");
+}
+
+/// Without the profiler a thread may take 0.6 of its time: 42 ms, of which 12 stay on a GPU without end, as 14.3 of 50.1.
+#[test]
+fn threads_may_be_faster_without_the_profiler() {
+    let replayed = asked(&waiting_in_item(), "gpu x 1000");
     let (_, outcome) = replayed.answered().next().unwrap();
     let least = 50.1 * 12.0 / 42.0;
     assert!((outcome.after.time / 1e6 - 20.1).abs() < 0.2, "{outcome:?}");
     assert!((outcome.after.low / 1e6 / (0.96 * least) - 1.0).abs() < 0.02, "{outcome:?}");
     assert!(outcome.assumptions.iter().any(|said| said.contains("the profiler slows the threads")), "{outcome:?}");
-    // Which GPU it was is not in these traces: the question has no answer, and ends nothing.
-    assert!(asked(&folder, "precision = tf32").answered().next().is_none());
+}
+
+/// Which GPU it was is not in these traces.
+#[test]
+fn tf32_on_an_unknown_gpu_has_no_answer_and_ends_nothing() {
+    assert!(asked(&waiting_in_item(), "precision = tf32").answered().next().is_none());
 }
 
 /// A processor that runs ahead: an exchange of 10 ms is what a step launches first, and waits for the product of the step before; a product of

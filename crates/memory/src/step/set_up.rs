@@ -43,25 +43,20 @@ impl SetUp {
                 recorder.allocate(targets(context, output), Role::Activations, output);
             }
         }
-        for (product, workspace) in product_threads(context) {
-            recorder.allocate(Amount::once(workspace), Role::Workspace, product);
+        if let Some(kept) = context.platform.framework.products {
+            for product in product_threads(context) {
+                recorder.allocate(Amount::once(kept.workspace), Role::Workspace, product);
+            }
         }
         SetUp { segment: Arc::new(recorder.take()), resident }
     }
 }
 
-/// Of each thread that multiplies matrices, one of its products and the workspace that it keeps: the program runs forward, a thread of
-/// autograd's backward.
-fn product_threads(context: &StepContext) -> impl Iterator<Item = (NodeId, u64)> {
+/// One product of each thread that multiplies matrices: the program runs forward, a thread of autograd's backward.
+fn product_threads(context: &StepContext) -> impl Iterator<Item = NodeId> {
     let forward = context.network.products().next();
     let backward = context.network.products().find(|&id| context.step.trains() && context.is_tracked(id));
-    let threads = forward.into_iter().chain(backward);
-    context
-        .platform
-        .framework
-        .products
-        .into_iter()
-        .flat_map(move |kept| threads.clone().map(move |id| (id, kept.workspace)))
+    forward.into_iter().chain(backward)
 }
 
 /// The targets of a result.

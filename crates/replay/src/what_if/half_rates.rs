@@ -61,11 +61,16 @@ impl HalfRates {
             Some(Class::Normalization | Class::Reduction | Class::Elementwise | Class::Movement) | None => GUESSED,
         };
         match self.bound {
-            0.0 if is_without_tensor_cores(graph.name(id)) => (self.least * GUESSED).sqrt().min(GUESSED),
+            0.0 if is_without_tensor_cores(graph.name(id)) => self.onto_tensor_cores(),
             0.0 => GUESSED,
             more if more > 0.0 => MOST,
             _ => least,
         }
+    }
+
+    /// How much of its time a product without tensor cores is guessed to take.
+    fn onto_tensor_cores(&self) -> f64 {
+        (self.least * GUESSED).sqrt().min(GUESSED)
     }
 
     /// What is assumed, in a sentence.
@@ -79,7 +84,7 @@ impl HalfRates {
             ),
             None => format!(
                 "products are guessed to take half of their time in half precision, those without tensor cores so far {} ({least} to {most}), as all else ({guessed} to {most}){}",
-                Percent(100.0 * (self.least * GUESSED).sqrt().min(GUESSED)),
+                Percent(100.0 * self.onto_tensor_cores()),
                 match &self.unknown {
                     Some(why) => format!("; the model of operations does not say it: {why}"),
                     None => "; cost-model train fits a model that says it".to_owned(),

@@ -1,7 +1,7 @@
 //! Threads that may wait for GPUs without a record of it: what a step takes where only GPUs keep it busy.
 
 use crate::graph::StepGraph;
-use crate::graph::recorded::thread_nodes;
+use crate::graph::recorded::{scale, thread_nodes};
 use crate::simulate::simulate;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) fn without_threads(step: &StepGraph) -> Option<StepGraph> {
         return None;
     }
     let mut without = step.clone();
-    threads.into_iter().for_each(|id| without.graph.set_duration(id, 0));
+    scale(&mut without.graph, &threads, 0.0);
     let without = without.settled();
     (time(&without) >= enough).then_some(without)
 }

@@ -112,7 +112,8 @@ pub(crate) fn thread_nodes(graph: &Graph) -> Vec<NodeId> {
     graph.ids().filter(on_thread).collect()
 }
 
-fn scale(graph: &mut Graph, nodes: &[NodeId], factor: f64) {
+/// Multiplies the times of nodes.
+pub(crate) fn scale(graph: &mut Graph, nodes: &[NodeId], factor: f64) {
     nodes.iter().for_each(|id| graph.set_duration(*id, times(graph.node(*id).duration, factor)));
 }
 

@@ -23,8 +23,8 @@ mod threads;
 mod varies;
 mod waits;
 
-pub(crate) use distortion::thread_nodes;
 pub use distortion::{Correction, Distortion};
+pub(crate) use distortion::{scale, thread_nodes};
 pub use left_out::LeftOut;
 
 use super::{Calls, Kind, StepGraph, available_memory};
