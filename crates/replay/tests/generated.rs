@@ -1152,6 +1152,38 @@ fn a_step_that_nothing_synchronises_is_as_long_as_its_stream_needs() {
     }
 }
 
+/// Threads of 10 ms a step and one that takes 70 in every fourth, which no GPU notices: 30 ms of a product and 1 of an exchange are 31 from one
+/// step to the next. By how much threads are ahead is another in each step.
+#[test]
+fn what_threads_that_are_ahead_do_now_and_then_is_hidden() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let mut begin = 0.0;
+        let mut events = Vec::new();
+        for number in 0..20 {
+            let takes = if rank == 0 && number % 4 == 2 { 70_000.0 } else { 10_000.0 };
+            let on_gpu = 20.0 + 31_000.0 * f64::from(number);
+            let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
+            let launch = |place: u32, start: f64| {
+                event("cuda_runtime", "cudaLaunchKernel", [begin + start, 5.0], &correlation(place))
+            };
+            let args = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
+            let args = correlation(2) + args;
+            events.extend([
+                step(number, [begin, takes]),
+                launch(1, 10.0),
+                launch(2, 20.0),
+                on(20, "kernel", "gemm", [on_gpu, 30_000.0], &correlation(1)),
+                on(21, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [on_gpu + 30_000.0, 1000.0], &args),
+            ]);
+            begin += takes;
+        }
+        write(folder.path(), rank, 2, 0, &events);
+    }
+    let [before, _] = before_and_after(&folder, "gpu x 2");
+    assert!((before - 31.0).abs() < 0.2, "{before}");
+}
+
 /// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
 #[test]
 fn what_a_rank_does_longer_now_and_then_is_named() {
