@@ -830,6 +830,7 @@ class PublishedSgd(torch.optim.SGD):
 # As PyTorch runs them where nothing is said; numbers that older versions require are its later defaults.
 OPTIMIZERS = {
     "sgd": PublishedSgd,
+    "sgd_without_weight_decay": lambda parameters: torch.optim.SGD(parameters, lr=1e-3, momentum=MOMENTUM),
     "sgd_without_momentum": lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,

@@ -13,6 +13,7 @@ PLAIN: Dict[str, Dict[str, Any]] = {
     "RMSprop": {"momentum": 0, "centered": False, "weight_decay": 0},
     "SGD": {"nesterov": False},
     "SGD without momentum": {"weight_decay": 0},
+    "SGD without weight decay": {"nesterov": False},
 }
 BY_NAME = "give the optimizer by its name, such as optimizer=\"adam\", for its defaults"
 LIKE_IT = ("give one that keeps as many tensors for each weight by its name: two \"adam\", one \"rmsprop\" or \"sgd\" (with momentum), "
@@ -82,12 +83,19 @@ def _optimizer(optimizer: Any) -> Any:
     momenta = {bool(group.get("momentum")) for group in groups}
     if kind == "SGD" and len(momenta) > 1:
         raise NetworkError("some groups of SGD have momentum and others have none\n  expected: all of them, or none\n  help: %s" % BY_NAME)
-    plain = "SGD without momentum" if kind == "SGD" and momenta == {False} else kind
+    plain = _plain_sgd(momenta == {True}, groups) if kind == "SGD" else kind
     for (name, value), group in itertools.product(PLAIN.get(plain, {}).items(), groups):
         if group.get(name, value) != value:
             raise NetworkError("%s with %s = %r needs more memory than %s without\n  expected: %s = %r\n  help: %s, which take less" % (
                 plain, name, group[name], plain, name, value, BY_NAME))
     return plain.lower().replace(" ", "_")
+
+
+def _plain_sgd(has_momentum: bool, groups: List[Mapping[str, Any]]) -> str:
+    """What of SGD's is left out. Where a group has weight decay, a copy of the largest weight is borrowed."""
+    if not has_momentum:
+        return "SGD without momentum"
+    return "SGD" if any(group["weight_decay"] for group in groups) else "SGD without weight decay"
 
 
 def _check_complete(module: Any, optimizer: Any) -> None:

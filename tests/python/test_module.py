@@ -82,9 +82,17 @@ class Estimates(unittest.TestCase):
             # Steps that are counted are numbers of a few bytes for each of the 27 tensors; blocks are multiples of 64 bytes.
             self.assertLess(abs(kept - copies * weights(model)), 27 * 3 * 64, optimizer)
 
+    def test_weight_decay_borrows_a_copy_of_the_largest_weight(self):
+        # `grad.add(param, alpha=weight_decay)` of `_single_tensor_sgd` in torch/optim/sgd.py is what the update of a table borrows.
+        model = nn.Sequential(nn.Embedding(5000, 64), nn.Flatten(), nn.Linear(8 * 64, 4))
+        inputs = torch.zeros(2, 8, dtype=torch.long)
+        needs = [perf4sight.estimate_memory(model, inputs, optimizer=torch.optim.SGD(model.parameters(), lr=1, momentum=0.9, weight_decay=decay)).tensors_bytes
+                 for decay in (1e-4, 0)]
+        self.assertLess(abs(needs[0] - needs[1] - weights(model[0])), 0.05 * weights(model[0]), needs)
+
     def test_it_is_what_the_worker_counts(self):
         for model, inputs in [(Images(), torch.randn(8, 3, 32, 32)), (Tokens(), torch.zeros(8, 24, dtype=torch.long))]:
-            for settings in [dict(optimizer="adamw"), dict(trainable="last 2")]:
+            for settings in [dict(optimizer="adamw"), dict(optimizer="sgd_without_weight_decay"), dict(trainable="last 2")]:
                 counted = perf4sight.profile(model, inputs, threads=1, variables=["memory"], **settings).at(8).tensors_bytes
                 estimated = perf4sight.estimate_memory(model, inputs, **settings).tensors_bytes
                 self.assertLess(abs(estimated / counted - 1), 0.06, (type(model).__name__, settings, estimated, counted))

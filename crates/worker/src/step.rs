@@ -250,6 +250,7 @@ fn created(optimizer: Optimizer) -> Result<COptimizer, TchError> {
     let [first, second] = BETAS;
     match optimizer {
         Optimizer::Sgd => COptimizer::sgd(LEARNING_RATE, MOMENTUM, 0.0, WEIGHT_DECAY, false),
+        Optimizer::SgdWithoutWeightDecay => COptimizer::sgd(1e-3, MOMENTUM, 0.0, 0.0, false),
         Optimizer::SgdWithoutMomentum => COptimizer::sgd(1e-3, 0.0, 0.0, 0.0, false),
         Optimizer::Adam => COptimizer::adam(1e-3, first, second, 0.0, EPSILON, false),
         Optimizer::AdamW => COptimizer::adamw(1e-3, first, second, 1e-2, EPSILON, false),

@@ -105,6 +105,8 @@ fn made(optimizer: Optimizer, at_once: bool) -> &'static [Made] {
     match optimizer {
         // grad.add(weight, decay) is a new tensor, momentum starts as its clone.
         Optimizer::Sgd => &[Borrowed, State],
+        // Momentum starts as the gradient's clone.
+        Optimizer::SgdWithoutWeightDecay => &[State],
         // weight.add_(grad).
         Optimizer::SgdWithoutMomentum => &[],
         // Two averages; then the root and the denominator. AdamW decays the weight in place.
@@ -119,7 +121,7 @@ fn made(optimizer: Optimizer, at_once: bool) -> &'static [Made] {
 /// `_single_tensor_rmsprop`. libtorch's own loops are assumed to do the same.
 fn keeps_last(optimizer: Optimizer) -> bool {
     match optimizer {
-        Optimizer::Sgd | Optimizer::SgdWithoutMomentum => false,
+        Optimizer::Sgd | Optimizer::SgdWithoutWeightDecay | Optimizer::SgdWithoutMomentum => false,
         Optimizer::Adam | Optimizer::AdamW | Optimizer::RmsProp => true,
     }
 }

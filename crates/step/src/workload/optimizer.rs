@@ -10,6 +10,8 @@ perf4sight_base::words! {
         /// Stochastic gradient descent with momentum 0.9 and weight decay 5e-4, as in the published profiler.
         #[default]
         Sgd = "sgd",
+        /// Stochastic gradient descent with momentum 0.9, PyTorch's with `momentum=0.9` and no more.
+        SgdWithoutWeightDecay = "sgd_without_weight_decay",
         /// Stochastic gradient descent with neither.
         SgdWithoutMomentum = "sgd_without_momentum",
         /// Adam, without weight decay.
@@ -40,7 +42,7 @@ impl Optimizer {
     /// How many state tensors it has for each weight.
     pub fn states(self) -> u64 {
         match self {
-            Optimizer::Sgd | Optimizer::RmsProp => 1,
+            Optimizer::Sgd | Optimizer::SgdWithoutWeightDecay | Optimizer::RmsProp => 1,
             Optimizer::SgdWithoutMomentum => 0,
             Optimizer::Adam | Optimizer::AdamW => 2,
         }
@@ -50,7 +52,11 @@ impl Optimizer {
     pub fn zero_grad(self) -> ZeroGrad {
         match self {
             Optimizer::Sgd => ZeroGrad::Keep,
-            Optimizer::SgdWithoutMomentum | Optimizer::Adam | Optimizer::AdamW | Optimizer::RmsProp => ZeroGrad::Free,
+            Optimizer::SgdWithoutWeightDecay
+            | Optimizer::SgdWithoutMomentum
+            | Optimizer::Adam
+            | Optimizer::AdamW
+            | Optimizer::RmsProp => ZeroGrad::Free,
         }
     }
 }

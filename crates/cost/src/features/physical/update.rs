@@ -47,6 +47,8 @@ fn update(optimizer: Optimizer) -> Functions {
     let [called, touched] = match optimizer {
         // add (3), mul_ (2), add_ (3), add_ (3).
         Optimizer::Sgd => [4.0, 11.0],
+        // mul_ (2), add_ (3), add_ (3).
+        Optimizer::SgdWithoutWeightDecay => [3.0, 8.0],
         // add_ (3).
         Optimizer::SgdWithoutMomentum => [1.0, 3.0],
         // mul_ (2), add_ (3), mul_ (2), addcmul_ (3), sqrt (2), div (2), add_ (2), addcdiv_ (4).

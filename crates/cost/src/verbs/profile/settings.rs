@@ -90,7 +90,7 @@ pub(super) const OF_DEVICES: &[Setting] = &[
 const OF_STEPS: &[Setting] = &[
     word("stage", stages).many().or("training").help("Stage of a step: training, inference or both."),
     OPTIMIZER.or("sgd")
-        .help("Optimizer of a training step: sgd (as published, with momentum 0.9 and weight decay), sgd_without_momentum (also without weight decay), adam, adamw or rmsprop, with PyTorch's defaults."),
+        .help("Optimizer of a training step: sgd (as published, with momentum 0.9 and weight decay), sgd_without_weight_decay (with momentum), sgd_without_momentum (without both), adam, adamw or rmsprop, with PyTorch's defaults."),
     ZERO_GRAD
         .help("What zero_grad() does to gradients: keep fills them with zeros in place; free frees them before the step, as PyTorch does since 2.0. By default keep with sgd, as published, and free with every other optimizer."),
     PRECISION.or("fp32")
