@@ -8,10 +8,19 @@ use std::collections::BTreeMap;
 /// Part of the names of what backward and the update run inside.
 const BACKWARD: &str = "autograd::engine";
 const UPDATE: &str = "Optimizer.";
+/// What `DistributedDataParallel` and `FullyShardedDataParallel` run the module inside; loaders and losses are outside.
+const MODULE: &str = "DataParallel.forward";
+/// PyTorch's operators.
+const OPERATOR: &str = "aten::";
 
 /// Every block of the model runs forward again in backward.
-#[derive(Debug, Clone, Copy)]
-pub struct Recompute;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recompute {
+    /// All that the module does in forward; its operators alone where the traces do not show when it runs.
+    Module,
+    /// Its operators, without Python between them and what blocks may not contain.
+    Operators,
+}
 
 /// What a node is part of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,10 +33,11 @@ enum Phase {
 impl Change for Recompute {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let graph = &mut scenario.step.graph;
+        let phases = self.phases(graph);
         let mut times: BTreeMap<Option<u32>, [f64; 2]> = BTreeMap::new();
-        for id in graph.ids() {
+        for (id, phase) in graph.ids().zip(&phases) {
             let [forward, backward] = times.entry(graph.resource_of(id).rank).or_default();
-            match phase(graph, id) {
+            match phase {
                 Phase::Forward => *forward += graph.node(id).duration as f64,
                 Phase::Backward => *backward += graph.node(id).duration as f64,
                 Phase::Neither => {}
@@ -38,7 +48,8 @@ impl Change for Recompute {
                 "the traces do not tell forward from backward: no call of autograd::engine was recorded",
             ));
         }
-        let backward: Vec<NodeId> = graph.ids().filter(|id| phase(graph, *id) == Phase::Backward).collect();
+        let of_backward = graph.ids().zip(phases).filter(|(_, phase)| *phase == Phase::Backward);
+        let backward: Vec<NodeId> = of_backward.map(|(id, _)| id).collect();
         for id in backward {
             let [forward, all] = times[&graph.resource_of(id).rank];
             let longer = graph.node(id).duration as f64 * (1.0 + forward / all.max(1.0));
@@ -50,17 +61,77 @@ impl Change for Recompute {
     fn assumption(&self) -> Option<String> {
         Some("all of forward runs again, spread evenly over backward".to_owned())
     }
+
+    fn bounds(&self) -> Vec<Box<dyn Change>> {
+        vec![Box::new(Recompute::Operators), Box::new(Recompute::Module)]
+    }
 }
 
-fn phase(graph: &Graph, id: NodeId) -> Phase {
-    let node = graph.node(id);
-    if !matches!(node.kind, Kind::Operation | Kind::Kernel) {
-        return Phase::Neither;
+impl Recompute {
+    fn phases(self, graph: &Graph) -> Vec<Phase> {
+        let shows_module = graph.calls().names().any(is_module);
+        let phase = |id: NodeId| {
+            let node = graph.node(id);
+            let is_inside = |is: fn(&str) -> bool| graph.calls().path(node.call).any(is);
+            if !matches!(node.kind, Kind::Operation | Kind::Kernel) || is_inside(|name| name.contains(UPDATE)) {
+                return Phase::Neither;
+            }
+            if is_inside(|name| name.contains(BACKWARD)) {
+                return Phase::Backward;
+            }
+            let is_forward = match (self, shows_module) {
+                (Recompute::Module, true) => is_inside(is_module),
+                (Recompute::Operators, true) => is_inside(is_module) && is_inside(is_operator),
+                (Recompute::Module | Recompute::Operators, false) => is_inside(is_operator),
+            };
+            if is_forward { Phase::Forward } else { Phase::Neither }
+        };
+        graph.ids().map(phase).collect()
     }
-    let names = || graph.calls().path(node.call);
-    match names().any(|name| name.contains(BACKWARD)) {
-        true => Phase::Backward,
-        false if names().any(|name| name.contains(UPDATE)) => Phase::Neither,
-        false => Phase::Forward,
+}
+
+fn is_module(name: &str) -> bool {
+    name.ends_with(MODULE)
+}
+
+fn is_operator(name: &str) -> bool {
+    name.starts_with(OPERATOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
+    use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+
+    /// Nanoseconds of a backward of 1,000, after a loader of 500 and a module that computes for 100 and sleeps for 30.
+    fn backward(around: &str, change: Recompute) -> Result<u64> {
+        let mut builder = Builder::default();
+        let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
+        let module = builder.call(around, None);
+        let linear = builder.call("aten::linear", Some(module));
+        let names = ["enumerate(DataLoader)#__next__", "autograd::engine::evaluate_function: AddmmBackward0"];
+        let [loader, engine] = names.map(|name| builder.call(name, None));
+        let times = [(loader, 500), (module, 30), (linear, 100), (engine, 1000)];
+        let ids = times.map(|(call, duration)| {
+            builder.node(Node { duration, call, resource, kind: Kind::Operation, priority: 0 })
+        });
+        let step = StepGraph { graph: builder.finish()?, ..StepGraph::default() };
+        let slow_down = SlowDown { factor: 1.0, operations: 0 };
+        let communication =
+            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        let mut scenario = Scenario { step, communication };
+        change.apply(&mut scenario)?;
+        Ok(scenario.step.graph.node(ids[3]).duration)
+    }
+
+    #[test]
+    fn the_module_runs_again_and_no_loader() -> Result<()> {
+        let parallel = "DistributedDataParallel.forward";
+        assert_eq!(backward(parallel, Recompute::Module)?, 1130);
+        assert_eq!(backward(parallel, Recompute::Operators)?, 1100);
+        // Where the module does not show its operators do.
+        assert_eq!(backward("train.py", Recompute::Module)?, 1100);
+        Ok(())
     }
 }

@@ -37,7 +37,7 @@ impl Pass for LessMemory {
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let mut found = Found::default();
-        found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute), Learns::Same, start), RECOMPUTE);
+        found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), Learns::Same, start), RECOMPUTE);
         if start.accumulates {
             found.nothing.push("accumulate gradients: the job does, by its steps that exchange nothing".to_owned());
         }

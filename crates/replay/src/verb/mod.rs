@@ -85,7 +85,10 @@ impl Shown {
     fn of(analysis: Analysis, hang: Hang, of_dumps: &[String], request: &Request) -> Self {
         let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
         let (replayed, failure) = match Replayed::of(&analysis, request) {
-            Ok(replayed) => (Some(replayed), request.lacks_model()),
+            Ok(replayed) => {
+                let failure = request.lacks_model().or_else(|| without_answer(&replayed));
+                (Some(replayed), failure)
+            }
             Err(error) if request.what_ifs.is_empty() => {
                 warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
                 (None, None)
@@ -403,6 +406,16 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         .chain(assumed)
         .chain(unanswered)
         .collect()
+}
+
+/// What was asked and has no answer; a warning gives the reason of each.
+fn without_answer(replayed: &Replayed) -> Option<Error> {
+    let texts: Vec<String> = replayed.unanswered().map(|(text, _)| format!("\"{text}\"")).collect();
+    let have = if texts.len() == 1 { "has" } else { "have" };
+    (!texts.is_empty()).then(|| {
+        let all = counted(replayed.what_ifs.len() as u64, "what-if");
+        Error::usage(format!("{} of {all} {have} no answer: {}", texts.len(), texts.join(", ")))
+    })
 }
 
 /// Steps that a warning names at most.

@@ -175,6 +175,9 @@ fn unknown(text: &str) -> Error {
     let error = Error::usage(format!("what-if \"{text}\" is not known"));
     let error =
         error.expected(format!("a change such as {}", examples.map(|example| format!("\"{example}\"")).join(", ")));
+    if FOUND_BY_OPTIMIZE.iter().any(|word| text.contains(word)) {
+        return error.help("perf4sight optimize finds what it brings");
+    }
     match nearest(text, examples) {
         Some(example) => error.help(format!("did you mean \"{example}\"?")),
         None => match nearest_subject(text) {
@@ -183,6 +186,9 @@ fn unknown(text: &str) -> Error {
         },
     }
 }
+
+/// Words of changes to programs that `perf4sight optimize` proposes with what they bring.
+const FOUND_BY_OPTIMIZE: [&str; 6] = ["static_graph", "accumulat", "no_sync", "checkpoint", "compile", "autocast"];
 
 /// The example whose first word is the nearest to that of a text.
 fn nearest_subject(text: &str) -> Option<&'static str> {
@@ -203,6 +209,14 @@ mod tests {
         let help = crate::verb::VERB.after_help;
         for Form { example, .. } in FORMS {
             assert!(page.contains(&format!("| `{example}")) && help.contains(&format!("  {example} ")), "{example}");
+        }
+    }
+
+    #[test]
+    fn who_asks_for_what_optimize_proposes_is_sent_there() {
+        for text in ["static_graph", "accumulate = 2", "torch.compile"] {
+            let error = parse(text).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("perf4sight optimize"), "{error}");
         }
     }
 

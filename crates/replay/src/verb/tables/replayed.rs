@@ -104,7 +104,10 @@ pub(in crate::verb) fn what_ifs(replayed: &Replayed) -> Table {
         Column::number("change_percent", "change"),
         Column::text("critical", "then most on the critical path"),
     ];
-    let mut table = Table::new("What changes would bring", columns);
+    let before = replayed.answered().next().map(|(_, outcome)| milliseconds(outcome.before as f64));
+    let title = before
+        .map_or("What changes would bring".to_owned(), |step| format!("What changes would bring to a step of {step}"));
+    let mut table = Table::new(title, columns);
     for (text, outcome) in &replayed.what_ifs {
         let outcome = match outcome {
             Ok(outcome) => outcome,
