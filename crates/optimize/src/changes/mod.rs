@@ -3,6 +3,7 @@
 mod autocast;
 mod buckets;
 mod fused_groups;
+mod fused_update;
 mod half_gradients;
 mod no_sync;
 mod prefetch;
@@ -11,6 +12,7 @@ mod recompute;
 pub use autocast::{Autocast, HalfPrecision};
 pub use buckets::Buckets;
 pub use fused_groups::{FusedGroups, Group};
+pub use fused_update::FusedUpdate;
 pub use half_gradients::HalfGradients;
 pub use no_sync::NoSync;
 pub use prefetch::{KeepGathered, Prefetch, gathers};

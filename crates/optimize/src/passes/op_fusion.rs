@@ -1,8 +1,9 @@
 //! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
 
 use super::merges::merges;
+use super::optimizer::optimizer;
 use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted, bytes_of_prediction};
-use crate::changes::{FusedGroups, Group};
+use crate::changes::{FusedGroups, FusedUpdate, Group};
 use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result, nearest};
@@ -51,6 +52,7 @@ impl Pass for OpFusion {
         let candidates = Candidates::of(start, wanted)?;
         let (graph, launches) = candidates.slowest(start);
         let mut found = Found::default();
+        fused_update(start, &mut found);
         found.nothing.extend(launches.err().map(|why| {
             format!("the model of operations does not say what launches take, and fusion saves traffic alone: {why}")
         }));
@@ -82,6 +84,14 @@ impl Pass for OpFusion {
         found.trajectory = walk.trajectory().to_vec();
         Ok(found)
     }
+}
+
+/// Proposes the optimizer's update in one kernel, where PyTorch has it.
+fn fused_update(start: &Start, found: &mut Found) {
+    let Some(optimizer) = optimizer(&start.recorded.typical.graph) else { return };
+    let Some(share) = optimizer.fused else { return };
+    let change = format!("torch.optim.{}(..., fused=True)", optimizer.name);
+    found.propose(Proposal::of(NAME, &change, Rc::new(FusedUpdate(share)), Learns::Rounded, start), &change);
 }
 
 /// The operations that may be fused; all that compilers fuse, if none are named.

@@ -33,8 +33,13 @@ const HIDDEN: [(&str, &str, &str); 2] = [
     ("RMSprop", "", "momentum and centered=True, which keep a state each, are taken not to be set"),
 ];
 
+/// Of those with an update in one kernel (`fused=True`), with so many states: tensors of the size of the weights that each operation of the update
+/// by itself reads and writes (`_single_tensor_*` of `torch/optim`), and that the one kernel does.
+const FUSED: [(&str, u64, [f64; 2]); 4] =
+    [("SGD", 1, [8.0, 5.0]), ("Adam", 2, [20.0, 7.0]), ("AdamW", 2, [22.0, 7.0]), ("Adagrad", 1, [11.0, 5.0])];
+
 /// An optimizer of a recorded step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Optimizer {
     /// The name of its class.
     pub name: String,
@@ -42,6 +47,8 @@ pub(super) struct Optimizer {
     pub states: u64,
     /// What is assumed of them, in a sentence; none where the traces show them.
     pub assumed: Option<String>,
+    /// The share of its step's traffic that one kernel for all of it has; none where it is one, or where there is none.
+    pub fused: Option<f64>,
 }
 
 /// The optimizer of a step; none where no range of one was recorded.
@@ -61,7 +68,7 @@ impl Optimizer {
     fn of(name: String, operations: &BTreeSet<&str>) -> Self {
         let Some((known, states)) = STATES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) else {
             let assumed = Some(format!("what {name} keeps of each weight is not known, and taken to be nothing"));
-            return Optimizer { name, states: 0, assumed };
+            return Optimizer { name, states: 0, assumed, fused: None };
         };
         let ran = |names: &[&str]| names.iter().any(|name| operations.contains(name));
         let more = MORE.iter().any(|(own, shown)| own == known && ran(shown));
@@ -69,7 +76,11 @@ impl Optimizer {
         let nothing = operations.is_empty().then_some("the operations of its step were not recorded");
         let assumed = hidden.map(|(.., words)| *words).or(nothing).filter(|_| !more);
         let assumed = assumed.map(|words| format!("{name} is taken to keep {states} tensors of each weight: {words}"));
-        Optimizer { name, states: states + u64::from(more), assumed }
+        let states = states + u64::from(more);
+        let is_fused = operations.iter().any(|name| name.starts_with("aten::_fused_"));
+        let can_be = !operations.is_empty() && !is_fused;
+        let row = FUSED.iter().find(|(own, keeps, _)| own == known && *keeps == states).filter(|_| can_be);
+        Optimizer { name, states, assumed, fused: row.map(|(.., [each, all])| all / each) }
     }
 }
 
@@ -80,6 +91,21 @@ mod tests {
     fn of(name: &str, operations: &[&str]) -> (u64, bool) {
         let optimizer = Optimizer::of(name.to_owned(), &operations.iter().copied().collect());
         (optimizer.states, optimizer.assumed.is_none())
+    }
+
+    /// AdamW decays the weight (2 tensors), and Adam moves both averages (3, 2 and 3), takes a root (2), divides and adds (2 and 2) and changes the
+    /// weight (4); `_fused_adamw_` reads four tensors and writes three.
+    #[test]
+    fn an_update_in_one_kernel_reads_and_writes_less() {
+        let fused = |name: &str, operations: &[&str]| {
+            Optimizer::of(name.to_owned(), &operations.iter().copied().collect()).fused
+        };
+        assert_eq!(fused("AdamW", &["aten::lerp_", "aten::addcmul_"]), Some(7.0 / 22.0));
+        for (name, operations) in
+            [("AdamW", ["aten::_fused_adamw_"]), ("SGD", ["aten::add_"]), ("Lion", ["aten::sign"])]
+        {
+            assert_eq!(fused(name, &operations), None);
+        }
     }
 
     /// As `torch/optim/sgd.py`, `adam.py` and `rmsprop.py` of PyTorch 2 call them.

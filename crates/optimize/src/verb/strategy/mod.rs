@@ -262,7 +262,7 @@ const WORTH: f64 = 0.5;
 impl Shown {
     fn of(start: Start, mut found: Found) -> Result<Self> {
         found.proposals.sort_by(|one, other| {
-            let rank = |proposal: &Proposal| (proposal.gain()[0] < WORTH, proposal.learns);
+            let rank = |proposal: &Proposal| (proposal.gain()[0] < WORTH, proposal.learns, !is_sure(proposal));
             rank(one).cmp(&rank(other)).then(other.gain()[0].total_cmp(&one.gain()[0]))
         });
         let together = together(&start, &found.proposals)?;
@@ -294,13 +294,24 @@ fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
     let seen = if found.unanswered.is_empty() { "Nothing" } else { "Of what could be looked at, nothing" };
     let same = best(Learns::Same).map_or_else(
         || format!("{seen} that learns the same makes the {step} of {before} shorter by {WORTH} % or more."),
-        |best| format!("{} instead of the {step} of {before}.", shorter(best)),
+        |best| match is_sure(best) {
+            true => format!("{} instead of the {step} of {before}.", shorter(best)),
+            false => format!(
+                "{seen} that learns the same surely makes the {step} of {before} shorter; perhaps {}.",
+                shorter(best)
+            ),
+        },
     );
     let all = together.map(|all| format!("All that learn the same, together: {}.", after(all)));
     let others = [Learns::Rounded, Learns::OtherBatch].into_iter().filter_map(best);
     let others = others.map(|other| format!("What learns {}: {}.", other.learns.words(), shorter(other)));
     let asked = found.answers.iter().map(|answer| sentence(answer));
     std::iter::once(same).chain(all).chain(others).chain(asked).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether all of its interval is a shorter step.
+fn is_sure(proposal: &Proposal) -> bool {
+    proposal.gain()[1] > 0.0
 }
 
 fn after(proposal: &Proposal) -> Milliseconds {
@@ -310,7 +321,7 @@ fn after(proposal: &Proposal) -> Milliseconds {
 /// The change, the step after it, and by how much that is surely or perhaps shorter.
 fn shorter(proposal: &Proposal) -> String {
     let [gain, least, most] = proposal.gain();
-    let (takes, noise) = if least > 0.0 { ("takes", "") } else { ("may take", ", within noise") };
+    let (takes, noise) = if is_sure(proposal) { ("takes", "") } else { ("may take", ", within noise") };
     let [gain, least, most] = [gain, least, most].map(Percent);
     format!("{}: a step {takes} {}, {gain} less ({least} to {most}{noise})", proposal.change, after(proposal))
 }
