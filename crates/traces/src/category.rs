@@ -62,6 +62,11 @@ impl Category {
         }
     }
 
+    /// Whether an event of this category is what a thread does: one after the other, or one within the other.
+    pub(crate) fn on_thread(self) -> bool {
+        matches!(self, Category::Annotation | Category::Operator | Category::Python | Category::Runtime)
+    }
+
     /// Whether an event of this category is work of an accelerator.
     pub fn on_device(self) -> bool {
         matches!(self, Category::Kernel | Category::Copy | Category::Set)

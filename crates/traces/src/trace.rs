@@ -114,6 +114,10 @@ pub struct Trace {
     pub(crate) collectives: Vec<Collective>,
 }
 
+/// Nanoseconds by which two things of a thread overlap at most where begin and duration were rounded each on its own: old profilers write
+/// whole microseconds, and programs that rewrite traces hold times in floating-point numbers of 0.25 µs.
+const ROUNDING: i64 = 1_000;
+
 impl TrackId {
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -141,6 +145,30 @@ impl Trace {
         self.events.retain(|event| event.start.saturating_sub(middle).saturating_abs() <= DAY);
         (self.events.len()..all).for_each(|_| self.damage.note(Kind::Far, None));
         self.events.shrink_to_fit();
+        self.end_before_next();
+    }
+
+    /// Ends what a thread does where the next thing begins, if the two overlap in part by no more than rounding makes.
+    fn end_before_next(&mut self) {
+        let mut open: Vec<Vec<usize>> = vec![Vec::new(); self.tracks.len()];
+        for index in 0..self.events.len() {
+            let event = self.events[index];
+            if event.phase != Phase::Complete || !event.category.on_thread() {
+                continue;
+            }
+            let own = &mut open[event.track.index()];
+            while let Some(&last) = own.last() {
+                let before = &mut self.events[last];
+                let overlap = before.end().saturating_sub(event.start);
+                let is_rounding = overlap <= ROUNDING && before.end() < event.end();
+                if overlap > 0 && !is_rounding {
+                    break;
+                }
+                before.duration = before.duration.min(event.start - before.start);
+                own.pop();
+            }
+            own.push(index);
+        }
     }
 
     pub fn collective(&self, event: &Event) -> Option<&Collective> {
@@ -160,6 +188,35 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An operator from 0 to 100 µs, one in it from 50 to 100, one from 100 to 180 and one in that. If the third begins 1 ns too early by rounding, the
+    /// first two end there; 2 µs are no rounding, and kernels of a stream may overlap.
+    #[test]
+    fn what_overlaps_by_rounding_follows_each_other() {
+        let ends = |category: Category, shift: i64| {
+            let times = [(0, 100_000), (50_000, 50_000), (100_000 - shift, 80_000), (170_000, 5_000)];
+            let event = |(start, duration)| Event {
+                start,
+                duration,
+                correlation: 0,
+                name: NameId(0),
+                external: 0,
+                collective: 0,
+                track: TrackId(0),
+                category,
+                phase: Phase::Complete,
+            };
+            let track = Track { process: String::new(), thread: String::new(), thread_name: None, process_name: None };
+            let events = times.map(event).to_vec();
+            let mut trace = Trace { events, tracks: vec![track], ..Trace::default() };
+            trace.put_in_order();
+            trace.events.iter().map(Event::end).collect::<Vec<i64>>()
+        };
+        assert_eq!(ends(Category::Operator, 1), [99_999, 99_999, 179_999, 175_000]);
+        assert_eq!(ends(Category::Operator, 0), [100_000, 100_000, 180_000, 175_000]);
+        assert_eq!(ends(Category::Operator, 2_000), [100_000, 100_000, 178_000, 175_000]);
+        assert_eq!(ends(Category::Kernel, 1), [100_000, 100_000, 179_999, 175_000]);
+    }
 
     #[test]
     fn an_event_takes_forty_bytes() {
