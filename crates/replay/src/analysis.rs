@@ -35,6 +35,8 @@ pub struct Analysis {
 impl Analysis {
     /// Analyses a job.
     pub fn of(mut job: Job) -> Self {
+        let lost = job.steps_with_lost_kernels();
+        job.leave_out(&lost, LeftOut::LostKernels);
         let mut exchanges = Exchanges::of(&job);
         if !exchanges.shifts.steps.is_empty() {
             job.renumber(std::mem::take(&mut exchanges.shifts.steps));

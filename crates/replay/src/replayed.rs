@@ -264,7 +264,9 @@ impl Replayed {
             plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64)),
             distortion: distortion.as_ref().map(|(_, distortion)| distortion),
         };
+        let unknown = job.doubtful_launches();
         let predicted = |text: &String| -> Result<Outcome> {
+            unknown.clone().map_or(Ok(()), Err)?;
             let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
             doubts.widen(&mut outcome);
             Ok(outcome)

@@ -279,8 +279,14 @@ fn an_exchange_behind_another_waits_for_its_own_gradient() {
 
 /// A step of 20 ms of an operation on the CPU, then 30 ms of a kernel that it waits for in `aten::item`: 50 ms.
 fn waiting_in_item() -> TempDir {
+    waiting_in_item_but(|_, _, event| Some(event))
+}
+
+/// The same with what `edit` makes of each event of a rank and step.
+fn waiting_in_item_but(edit: impl Fn(u32, u32, String) -> Option<String>) -> TempDir {
     let folder = TempDir::new().unwrap();
     for rank in 0..2 {
+        let edit = &edit;
         let events = (0..6).flat_map(|number| {
             let begin = 51_000.0 * f64::from(number);
             let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
@@ -296,10 +302,77 @@ fn waiting_in_item() -> TempDir {
                 on(20, "kernel", "gemm", [begin + 20_050.0, 30_000.0], &correlation(1)),
                 on(21, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [begin + 50_050.0, 20.0], &exchange),
             ]
+            .into_iter()
+            .filter_map(move |event| edit(rank, number, event))
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
     folder
+}
+
+/// The warnings of a job, and why a change has no answer, if it has none.
+fn warned(folder: &TempDir, what_if: &str) -> (String, Option<String>) {
+    let warnings = Analysis::of(read(folder)).warnings().join("\n");
+    let refused = asked(folder, what_if).unanswered().next().map(|(_, error)| error.to_string());
+    (warnings, refused)
+}
+
+/// Two kernels in each of 6 steps: without the calls of the runtime, or where all of these have one number, nobody knows which call launched which.
+#[test]
+fn what_a_kernel_waits_for_is_not_known_without_its_launch() {
+    let without = waiting_in_item_but(|_, _, event| (!event.contains("cuda_runtime")).then_some(event));
+    let alike = waiting_in_item_but(|_, _, event| {
+        let Some((before, after)) = event.split_once("\"correlation\":") else { return Some(event) };
+        Some(format!("{before}\"correlation\":1{}", after.trim_start_matches(|letter: char| letter.is_ascii_digit())))
+    });
+    for (folder, why) in [(without, "are not in the trace"), (alike, "18 calls of the runtime have the same number")] {
+        let (warnings, refused) = warned(&folder, "cpu x 2");
+        assert!(warnings.contains("which calls launched 12 of 12 kernels and copies is not known"), "{warnings}");
+        assert!(warnings.contains(why), "{warnings}");
+        assert!(refused.is_some_and(|refused| refused.contains("launched the kernels of ranks 0 and 1")));
+    }
+    let (warnings, refused) = warned(&waiting_in_item(), "cpu x 2");
+    assert!(!warnings.contains("launched") && refused.is_none(), "{warnings} {refused:?}");
+}
+
+/// Of the first 2 of 6 steps rank 1 has lost the two kernels: 4 of its 12 launches. Of all it has lost them in a trace without any.
+#[test]
+fn launches_whose_kernels_are_lost_are_told() {
+    let some = waiting_in_item_but(|rank, number, event| {
+        (rank == 0 || number >= 2 || !event.contains("\"kernel\"")).then_some(event)
+    });
+    let analysis = Analysis::of(read(&some));
+    let warnings = analysis.warnings().join("\n");
+    assert!(warnings.contains("rank 1: 4 of 12 launched kernels are not in the trace"), "{warnings}");
+    assert!(warnings.contains("2 of 6 steps are left out: kernels that were launched in them"), "{warnings}");
+    assert_eq!((analysis.job.steps.len(), analysis.exchanges.whole().count()), (4, 4));
+    let all = waiting_in_item_but(|rank, _, event| (rank == 0 || !event.contains("\"kernel\"")).then_some(event));
+    let warnings = Analysis::of(read(&all)).warnings().join("\n");
+    assert!(warnings.contains("rank 1: 12 of 12 launched kernels are not in the trace"), "{warnings}");
+}
+
+/// A kernel that begins 1 µs before its call, for the clocks of GPU and processor differ, still waits for it: an operation of 20 ms in front that takes half is 10 ms
+/// less of 50.1. One that begins 1 ms before it is doubted.
+#[test]
+fn a_kernel_waits_for_its_call_though_clocks_differ_a_little() {
+    let early = |lead: f64| {
+        waiting_in_item_but(move |_, _, event| match event.contains("\"gemm\"") {
+            true => {
+                let (before, after) = event.split_once("\"ts\":")?;
+                let (begin, after) = after.split_once(',')?;
+                Some(format!("{before}\"ts\":{:.3},{after}", begin.parse::<f64>().ok()? - 40.0 - lead))
+            }
+            false => Some(event),
+        })
+    };
+    let little = early(1.0);
+    let (warnings, refused) = warned(&little, "operations 'aten::slice' x 0.5");
+    assert!(!warnings.contains("launched") && refused.is_none(), "{warnings}");
+    let [before, after] = before_and_after(&little, "operations 'aten::slice' x 0.5");
+    assert!((before - 50.1).abs() < 0.2 && (after - 40.1).abs() < 0.2, "{before} {after}");
+    let (warnings, refused) = warned(&early(1000.0), "cpu x 2");
+    let told = "6 of 12 kernels and copies begin before the call that launched them, the furthest (gemm) by 1.00 ms";
+    assert!(warnings.contains(told) && refused.is_some(), "{warnings}");
 }
 
 /// Without that wait both go on at the same time, and the longer one counts.

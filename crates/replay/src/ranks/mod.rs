@@ -2,9 +2,11 @@
 
 mod cycle;
 mod doubts;
+mod launches;
 mod steps;
 
 pub(crate) use cycle::Cycle;
+pub use launches::Launches;
 pub use steps::Step;
 
 use crate::inputs;
@@ -43,6 +45,8 @@ pub struct Rank {
     pub steps: Vec<Step>,
     /// The thread that marks the steps, else the one that began its process.
     pub main: Option<TrackId>,
+    /// What its trace knows of the launches of kernels.
+    pub launches: Launches,
 }
 
 /// A step of all ranks.
@@ -61,6 +65,8 @@ pub(crate) enum LeftOut {
     Incomplete,
     /// A clock was set in them.
     ClockSet,
+    /// Kernels that were launched in them are not in the traces.
+    LostKernels,
 }
 
 /// Why nothing can be compared with the trace of a rank, if that is so: it has no events, or what was left of its events ends before
@@ -156,6 +162,32 @@ impl Job {
         *self.left_out.entry(why).or_default() += steps.len();
     }
 
+    /// The steps in which kernels were launched that are not in the traces, by their index in [`Job::steps`].
+    pub(crate) fn steps_with_lost_kernels(&self) -> BTreeSet<usize> {
+        let loses = |step: &JobStep| {
+            self.ranks.iter().zip(&step.of).any(|(rank, index)| {
+                let (begin, end) = rank.steps[*index].window;
+                rank.launches.lost_at().iter().any(|moment| (begin..end).contains(moment))
+            })
+        };
+        (0..self.steps.len()).filter(|step| loses(&self.steps[*step])).collect()
+    }
+
+    /// Why what changes bring is not known, if it is not known of what threads launched on GPUs, or when.
+    pub(crate) fn doubtful_launches(&self) -> Option<Error> {
+        let doubtful = self.ranks.iter().filter(|rank| rank.launches.are_doubtful()).map(|rank| rank.number);
+        let ranks: BTreeSet<u32> = doubtful.collect();
+        (!ranks.is_empty()).then(|| {
+            Error::usage(format!(
+                "which operations launched the kernels of {}, or when, is not known",
+                rank_list(&ranks)
+            ))
+            .expected(
+                "traces with the calls that launch kernels, which PyTorch's profiler records of CPU and CUDA together",
+            )
+        })
+    }
+
     /// Compares the steps of some ranks, by index, with so many later ones than those of the same name, if steps in common remain.
     pub(crate) fn renumber(&mut self, ranks: BTreeMap<usize, i64>) {
         let moved = |step: &JobStep| {
@@ -181,6 +213,7 @@ impl Job {
         let of_others = self.ranks.iter().flat_map(|rank| rank.trace.damage.of_other_files.iter().cloned());
         let damage = self.ranks.iter().flat_map(damage);
         let doubts = self.ranks.iter().flat_map(doubts::of);
+        let launches = self.ranks.iter().flat_map(|rank| rank.launches.warnings(rank.number, &rank.trace));
         let shifted = self.renumbered.iter().map(|(rank, by)| {
             let more = if *by < 0 { "more" } else { "less" };
             let number = self.ranks[*rank].number;
@@ -206,6 +239,7 @@ impl Job {
             .chain(damage)
             .chain(doubts::copies(&self.ranks))
             .chain(doubts)
+            .chain(launches)
             .collect()
     }
 
@@ -245,7 +279,10 @@ impl Job {
                 let began = rank.trace.events.iter().filter(|event| (from..to).contains(&event.start));
                 began.filter(|event| rank.trace.is_exchange(event)).count()
             };
-            rank.steps.len() < most && exchanges(end, i64::MAX) > exchanges(begin, end)
+            let damage = &rank.trace.damage;
+            // Of a damaged trace, marks of steps may be missing.
+            let is_whole = damage.truncated.is_none() && damage.events.is_empty();
+            is_whole && rank.steps.len() < most && exchanges(end, i64::MAX) > exchanges(begin, end)
         };
         let ranks = self.ranks.iter().enumerate().filter(goes_on);
         let ranks: BTreeSet<u32> = ranks.map(|(_, rank)| rank.number).collect();
@@ -269,6 +306,7 @@ impl Job {
             let why = match why {
                 LeftOut::Incomplete => "exchanges in them are not in the traces of all ranks",
                 LeftOut::ClockSet => "a clock was set in them",
+                LeftOut::LostKernels => "kernels that were launched in them are not in the traces",
             };
             format!("{count} of {all} steps {are} left out: {why}")
         })
@@ -282,7 +320,8 @@ impl Rank {
     }
 
     fn of(ranked: Ranked) -> Self {
-        let trace = ranked.trace;
+        let mut trace = ranked.trace;
+        let launches = Launches::of(&mut trace);
         let (steps, marking) = steps::of(&trace);
         let began = || {
             trace.track_ids().find(|id| {
@@ -290,7 +329,7 @@ impl Rank {
                 track.process == track.thread
             })
         };
-        Rank { number: ranked.rank, steps, main: marking.or_else(began), trace }
+        Rank { number: ranked.rank, steps, main: marking.or_else(began), trace, launches }
     }
 }
 

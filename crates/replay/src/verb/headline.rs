@@ -8,6 +8,7 @@ use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
 use perf4sight_traces::shortened::brief;
+use std::collections::BTreeSet;
 
 /// Waiting is an answer from this share of a step on.
 const WORTH: f64 = 0.02;
@@ -112,7 +113,10 @@ fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<Strin
 fn nothing_matches(analysis: &Analysis) -> String {
     let exchanged = analysis.exchanges.calls.iter().filter(|calls| !calls.is_empty()).count();
     let missing = analysis.job.missing();
+    let lacking = analysis.job.ranks.iter().filter(|rank| rank.launches.lack_all()).map(|rank| rank.number);
+    let lacking: BTreeSet<u32> = lacking.collect();
     let why = match exchanged > 1 {
+        _ if !lacking.is_empty() => format!("no kernel of {} is in the traces, though some were launched", rank_list(&lacking)),
         false => "the ranks exchange nothing".to_owned(),
         true if lacks_peers(analysis) => "the traces do not say from which ranks others receive, as those of gloo that are recorded without shapes (record_shapes=True) or receive from any rank".to_owned(),
         true if missing.is_empty() => {
