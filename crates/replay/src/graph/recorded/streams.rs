@@ -36,12 +36,14 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
             let launch = launched.get(&kernel.correlation).and_then(|event| into.before(event.track, event.start));
             let row = into.rows.len();
             into.launches.extend(launch.map(|launch| (row, launch)));
-            into.rows.push(Row { call: calls.intern(NO_EVENT, None), kind: Kind::Gap, end: kernel.start });
+            // What overlaps with the kernel before it, by rounding or as the next one of a graph, goes on after that.
+            let begin = kernel.start.max(into.rows[row - 1].end);
+            into.rows.push(Row { call: calls.intern(NO_EVENT, None), kind: Kind::Gap, end: begin });
             let exchange = exchanges.get(&index);
             let kind = if exchange.is_some() { Kind::Wait } else { Kind::Kernel };
             let launching = launch.map(|launch| into.rows[launch]).filter(|row| row.kind == Kind::Operation);
             let call = calls.intern(trace.name(kernel), launching.map(|row| row.call));
-            into.rows.push(Row { call, kind, end: kernel.end() });
+            into.rows.push(Row { call, kind, end: kernel.end().max(begin) });
             enqueued.0.push((stream, kernel.correlation, row));
             let call = launched.get(&kernel.correlation).filter(|call| is_copied_within(kernel, call));
             copied.extend(call.map(|call| (*call, row + 1)));
