@@ -375,6 +375,30 @@ fn a_kernel_waits_for_its_call_though_clocks_differ_a_little() {
     assert!(warnings.contains(told) && refused.is_some(), "{warnings}");
 }
 
+/// Rank 0 was further behind before the recording began: 3 exchanges that it launched before are in its trace, 1 in that of rank 1. They are of no step, and
+/// those of the steps are matched among themselves: 6 of 6, on clocks that agree.
+#[test]
+fn exchanges_from_before_the_recording_are_of_no_step() {
+    let folder = waiting_in_item_but(|rank, number, event| {
+        let earlier = if rank == 0 { 3 } else { 1 };
+        let exchange = r#""Collective name":"allreduce","In msg nelems":100,"dtype":"Float","Group size":2"#;
+        let old = (0..if number == 0 && event.contains("ProfilerStep") { earlier } else { 0 }).map(|place| {
+            let begin = 10.0 + 1000.0 * f64::from(place);
+            on(
+                21,
+                "kernel",
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                [begin, 900.0],
+                &format!(r#""correlation":{},{exchange}"#, 900 + place),
+            )
+        });
+        Some(std::iter::once(event).chain(old).collect::<Vec<_>>().join(","))
+    });
+    let analysis = Analysis::of(read(&folder));
+    assert_eq!((analysis.job.steps.len(), analysis.exchanges.whole().filter(|one| one.step.is_some()).count()), (6, 6));
+    assert_eq!(analysis.clocks.ranks[1].offset, 0.0);
+}
+
 /// Without that wait both go on at the same time, and the longer one counts.
 #[test]
 fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {

@@ -15,6 +15,8 @@ pub struct Call {
     pub issued: Option<u32>,
     /// The index of the step in [`Rank::steps`] in which it was enqueued; none outside of steps.
     pub step: Option<usize>,
+    /// Whether it was enqueued before the recording began.
+    pub is_earlier: bool,
     /// From when to when it lasted, in nanoseconds on the clock of the trace.
     pub time: Interval,
     /// The kind of exchange.
@@ -80,8 +82,10 @@ pub(super) fn of(rank: &Rank) -> Vec<Call> {
             issued.filter(|_| !is_kernel && operation.is_between_two()).map(|call| trace.events[call as usize].start);
         let time = (made_by.map_or(event.start, |start| start.min(event.start)), event.end());
         let begun = issued.map_or(event.start, |issued| trace.events[issued as usize].start);
+        let is_earlier = is_kernel && issuing.is_earlier(event);
+        let step = step_at(rank, begun).filter(|_| !is_earlier);
         // There are no more events than 32 bits can number: each takes 40 bytes.
-        Call { event: *index as u32, issued, step: step_at(rank, begun), time, operation, arguments, batch }
+        Call { event: *index as u32, issued, step, is_earlier, time, operation, arguments, batch }
     };
     let mut calls: Vec<Call> = exchanges.iter().enumerate().map(call).collect();
     calls.sort_by_key(|call| call.issued.map_or(call.time.0, |issued| trace.events[issued as usize].start));
@@ -152,6 +156,11 @@ impl Issuing {
             }
         }
         issuing
+    }
+
+    /// Whether a kernel was launched before the recording began: its number is that of no recorded call.
+    fn is_earlier(&self, kernel: &Event) -> bool {
+        kernel.correlation != 0 && !self.launches.contains_key(&kernel.correlation)
     }
 
     /// The outermost call around the launch of a kernel, and what all calls around it know.

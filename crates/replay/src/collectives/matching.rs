@@ -94,7 +94,7 @@ fn keys(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Vec<(usize, Key)
 /// Where a call outside of steps is among the steps that all ranks have. A rank may have recorded more before them, or exchange on
 /// after them while others have more steps, as `DistributedDataParallel` does with uneven inputs (`join`).
 fn outside(job: &Job, rank: usize, call: &Call) -> StepName {
-    let began = |step: &JobStep| job.ranks[rank].steps[step.of[rank]].window.0 <= call.time.0;
+    let began = |step: &JobStep| !call.is_earlier && job.ranks[rank].steps[step.of[rank]].window.0 <= call.time.0;
     (OUTSIDE.to_owned(), job.steps.partition_point(began))
 }
 

@@ -88,6 +88,7 @@ mod tests {
         let call = Call {
             event: 0,
             issued: None,
+            is_earlier: false,
             step: Some(0),
             time: (0, 0),
             operation: Operation::AllReduce,
