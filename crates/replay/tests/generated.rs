@@ -399,6 +399,32 @@ fn exchanges_from_before_the_recording_are_of_no_step() {
     assert_eq!(analysis.clocks.ranks[1].offset, 0.0);
 }
 
+/// Rank 0 sends in each step of 10 ms and goes on; rank 1 is 5 steps behind, as a pipeline in one direction may be: on one clock each message arrives 50 ms
+/// after it was sent, and no other clock is needed.
+#[test]
+fn who_sends_without_waiting_may_be_steps_ahead() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..20).flat_map(|number| {
+            let begin = 10_000.0 * f64::from(number) + 50_000.0 * f64::from(rank);
+            let (name, peer) = if rank == 0 { ("send 0->1", 1) } else { ("recv 1<-0", 0) };
+            let arguments =
+                format!(r#""Input Dims":[[100]],"Input type":["float"],"Process Group Name":"0","Peer":{peer}"#);
+            [
+                step(number, [begin, 10_000.0]),
+                event("cpu_op", "aten::mm", [begin, 9_000.0], ""),
+                event("user_annotation", &format!("gloo:{name}"), [begin + 9_100.0, 100.0], &arguments),
+            ]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert_eq!(analysis.exchanges.whole().count(), 20);
+    let clock = &analysis.clocks.ranks[1];
+    assert!(clock.offset == 0.0 && clock.interval.is_some_and(|[low, high]| low <= -50e6 && high >= 0.0), "{clock:?}");
+    assert!(!analysis.warnings().join("\n").contains("jobs"));
+}
+
 /// Without that wait both go on at the same time, and the longer one counts.
 #[test]
 fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {

@@ -74,10 +74,10 @@ pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
         let shared = Shared {
             own: &residuals[rank],
             first: &residuals[0],
-            possible: possible[rank],
+            possible: possible::interval(possible[rank]),
             ends_together: exchanges.iter().flatten().any(|part| part.operation.synchronises()),
             apart: apart(rank, exchanges),
-            ahead: AHEAD * between(rank, exchanges),
+            ahead: ahead(rank, exchanges, possible::may_be_zero(possible[rank])),
             host: on_first_host[rank],
         };
         clock(base, found.unwrap_or(0.0), &shared, rank == 0)
@@ -115,14 +115,21 @@ const ON_ONE_HOST: f64 = 1e6;
 const FEW: usize = 6;
 
 fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
-    let mut clock =
-        Clock { base, offset: 0.0, interval: None, exchanges: shared.own.len(), drift: None, settings: Vec::new() };
+    let mut clock = Clock {
+        base,
+        offset: 0.0,
+        interval: None,
+        exchanges: shared.own.len(),
+        drift: None,
+        settings: Vec::new(),
+        is_first: false,
+    };
     if is_first {
-        return Clock { interval: Some([0.0; 2]), ..clock };
+        return Clock { interval: Some([0.0; 2]), is_first, ..clock };
     }
     let agrees = |[low, high]: [f64; 2]| low <= ON_ONE_HOST && high >= -ON_ONE_HOST;
     if shared.host && shared.possible.is_none_or(agrees) {
-        return Clock { interval: Some([0.0; 2]), ..clock };
+        return Clock { interval: Some([0.0; 2]), is_first: true, ..clock };
     }
     let [own, first] = [shared.own, shared.first].map(|residuals| interval(&values(residuals)));
     let Some(([low, high], [first_low, first_high])) = own.zip(first) else { return clock };
@@ -164,12 +171,16 @@ fn within([low, high]: [f64; 2], [least, most]: [f64; 2]) -> [f64; 2] {
 /// for their receiver.
 const AHEAD: f64 = 3.0;
 
-/// The median of the nanoseconds from one exchange of a rank to the next.
-fn between(rank: usize, exchanges: &[Parts]) -> f64 {
+/// By how many nanoseconds a rank may be ahead of another where none waits for all: a few times the median from one exchange to the next. Who sends on without
+/// waiting for who receives, as in a pipeline in one direction, may be ahead by as long as both exchange, if no message arrives before it was sent then.
+fn ahead(rank: usize, exchanges: &[Parts], is_possible: bool) -> f64 {
     let own = exchanges.iter().flatten().filter(|part| part.rank == rank);
     let mut starts: Vec<i64> = own.map(|part| part.start).collect();
     starts.sort_unstable();
-    median(&starts.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64).collect::<Vec<_>>())
+    if let (true, Some((first, last))) = (is_possible, starts.first().zip(starts.last())) {
+        return last.saturating_sub(*first) as f64;
+    }
+    AHEAD * median(&starts.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64).collect::<Vec<_>>())
 }
 
 /// Exchanges whose transfer takes longer than this percentile of all may have been disturbed.

@@ -45,6 +45,8 @@ pub struct Clock {
     pub drift: Option<Drift>,
     /// When it was set.
     settings: Vec<Setting>,
+    /// Whether it is that of the first rank, for both ran on one host.
+    pub is_first: bool,
 }
 
 /// The drift of a clock.

@@ -4,17 +4,27 @@ use super::estimate::{Parts, Timed};
 use crate::collectives::Operation;
 use std::collections::BTreeMap;
 
-/// For each rank the least and the greatest offset that is possible relative to the first; none without exchanges that
-/// bound it from both sides, or if no offset is possible.
-pub(super) fn offsets(ranks: usize, exchanges: &[Parts]) -> Vec<Option<[f64; 2]>> {
+/// The least and the greatest offset; none where no exchange bounds it.
+pub(super) type Bounds = [Option<i64>; 2];
+
+/// For each rank the offsets relative to the first that are possible.
+pub(super) fn offsets(ranks: usize, exchanges: &[Parts]) -> Vec<Bounds> {
     let bounds = bounds(exchanges);
     let most = shortest(ranks, bounds.iter().map(|(pair, time)| (*pair, *time)));
     let least = shortest(ranks, bounds.iter().map(|((from, to), time)| ((*to, *from), *time)));
-    let interval = |(most, least): (Option<i64>, Option<i64>)| {
-        let (low, high) = (least?.saturating_neg(), most?);
-        (low <= high).then_some([low as f64, high as f64])
-    };
-    most.into_iter().zip(least).map(interval).collect()
+    most.into_iter().zip(least).map(|(most, least)| [least.map(i64::saturating_neg), most]).collect()
+}
+
+/// The interval of offsets that exchanges bound from both sides; none if they do not, or if no offset is possible.
+pub(super) fn interval([least, most]: Bounds) -> Option<[f64; 2]> {
+    let (low, high) = (least?, most?);
+    (low <= high).then_some([low as f64, high as f64])
+}
+
+/// Whether exchanges bound an offset, and it may be zero.
+pub(super) fn may_be_zero([least, most]: Bounds) -> bool {
+    let is_bounded = least.is_some() || most.is_some();
+    is_bounded && least.is_none_or(|least| least <= 0) && most.is_none_or(|most| most >= 0)
 }
 
 /// For pairs of ranks, by how much the offset of the second is greater than that of the first at most.
@@ -74,7 +84,7 @@ mod tests {
             vec![part(0, Operation::Receive, 0, 120), part(1, Operation::Send, 100, 101)],
             vec![part(1, Operation::AllReduce, 200, 230), part(2, Operation::AllReduce, 210, 225)],
         ];
-        let found = offsets(4, &exchanges);
+        let found: Vec<_> = offsets(4, &exchanges).into_iter().map(interval).collect();
         // The offset of rank 1 is at least 10 - 25 and at most 120 - 100, that of rank 2 at least 200 - 225 and at most
         // 230 - 210 more.
         assert_eq!(found[1], Some([-15.0, 20.0]));
