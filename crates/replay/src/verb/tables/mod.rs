@@ -15,6 +15,9 @@ const EXCESS: usize = 5;
 /// Pairs of ranks with a row.
 const PAIRS: usize = 20;
 
+/// Milliseconds to which ends of exchanges show a clock at best: kernels of one exchange end within microseconds of each other.
+const SUREST: f64 = 0.001;
+
 /// All tables for the console.
 pub(in crate::verb) fn of(analysis: &Analysis) -> Vec<Table> {
     let tables = [ranks(analysis), pairs(analysis), excess(analysis), communication(analysis)];
@@ -23,6 +26,9 @@ pub(in crate::verb) fn of(analysis: &Analysis) -> Vec<Table> {
 
 /// A row for each rank.
 pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
+    let clocks = &analysis.clocks.ranks;
+    let drifts = clocks.iter().any(|clock| clock.drift.is_some());
+    let drift = drifts.then(|| Column::number("clock_drift_us_per_s", "drifts, µs/s"));
     let columns = [
         Column::number("rank", "rank"),
         Column::number("steps", "steps"),
@@ -34,15 +40,21 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
         Column::number("clock_ms", "clock off"),
         Column::number("clock_sure_ms", "± (95 %)"),
     ];
-    let mut table = Table::new("By rank, per step", columns);
+    let is_one = clocks.len() > 1 && clocks.iter().all(|clock| clock.is_first);
+    let title = if is_one { "By rank, per step, on the one clock of their host" } else { "By rank, per step" };
+    let mut table = Table::new(title, columns.into_iter().chain(drift));
     let mut shown: Vec<usize> = analysis.stragglers.iter().map(|straggler| straggler.rank).take(RANKS).collect();
     shown.sort_unstable();
     for rank in shown {
-        let clock = &analysis.clocks.ranks[rank];
+        let clock = &clocks[rank];
         let communication = analysis.exposed[rank].all;
-        let half = clock.interval.filter(|_| rank > 0).map(|[low, high]| Milliseconds((high - low) / 2e6));
+        let half = clock
+            .interval
+            .filter(|_| !clock.is_first)
+            .map(|[low, high]| Milliseconds(((high - low) / 2e6).max(SUREST)));
+        let drift = || clock.drift.map_or(Cell::Missing, |drift| Cell::Float(1e6 * drift.rate));
         let known = |cell: Cell| if analysis.is_waiting_known() { cell } else { Cell::Missing };
-        table.row([
+        let row = [
             u64::from(analysis.job.ranks[rank].number).into(),
             (analysis.job.steps.len() as u64).into(),
             mean(Summary::of(&analysis.steps(rank))),
@@ -52,7 +64,8 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
             Milliseconds(communication.hidden).into(),
             Milliseconds(clock.offset / 1e6).into(),
             half.into(),
-        ]);
+        ];
+        table.row(row.into_iter().chain(drifts.then(drift)));
     }
     table
 }
