@@ -156,7 +156,23 @@ pub(crate) fn counted<'a>(trace: &'a Trace, windows: &'a [Interval]) -> impl Ite
         let window = windows.partition_point(|(begin, _)| *begin <= event.start).checked_sub(1);
         event.phase == Phase::Complete && window.is_some_and(|window| event.start < windows[window].1)
     };
-    trace.events.iter().filter(is_inside).filter_map(|event| Some((kind(trace, event)?, event)))
+    let stop = stop(trace);
+    let events = trace.events.iter().enumerate().filter(move |(index, _)| Some(*index) != stop).map(|(_, event)| event);
+    events.filter(is_inside).filter_map(|event| Some((kind(trace, event)?, event)))
+}
+
+/// Part of the names of calls that wait for all of a device.
+const SYNCHRONIZE: &str = "DeviceSynchronize";
+
+/// The index of the call with which the profiler itself waits for the device when it stops (`__exit__` of torch/autograd/profiler.py): the last of its
+/// thread, and in no range.
+fn stop(trace: &Trace) -> Option<usize> {
+    let is_wait = |event: &Event| event.category == Category::Runtime && trace.name(event).ends_with(SYNCHRONIZE);
+    let (last, stop) = trace.events.iter().enumerate().rfind(|(_, event)| is_wait(event))?;
+    let of_thread = |event: &&Event| event.track == stop.track && event.phase == Phase::Complete;
+    let others = trace.events[..last].iter().chain(&trace.events[last + 1..]).filter(of_thread);
+    let is_before = |event: &Event| event.start < stop.start && event.end() <= stop.start;
+    others.clone().all(is_before).then_some(last)
 }
 
 /// The kind of an event; none for events that are no operations.
@@ -203,5 +219,26 @@ mod tests {
         let all = operations(&Job::read(&[file]).unwrap());
         let product = all.iter().find(|one| one.name == "aten::mm").unwrap();
         assert!((product.share - 0.7).abs() < 1e-9 && (product.total - 0.11).abs() < 1e-9, "{product:?}");
+    }
+
+    /// A script that waits for its GPU once, and a profiler that does so when it stops, while a kernel goes on: one wait of 20 us. In a step, the last
+    /// wait is of the script.
+    #[test]
+    fn the_stop_of_the_profiler_is_no_operation() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rank0.json");
+        let event = |category: &str, name: &str, start: u32, duration: u32| serde_json::json!({"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": duration});
+        let wait = |start, duration| event("cuda_runtime", "cudaDeviceSynchronize", start, duration);
+        let kernel =
+            serde_json::json!({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 40, "dur": 900});
+        let waits = |mark: Vec<serde_json::Value>| {
+            let events =
+                [vec![event("cpu_op", "aten::mm", 0, 10), wait(10, 20), wait(50, 700), kernel.clone()], mark].concat();
+            std::fs::write(&file, serde_json::json!({"traceEvents": events}).to_string()).unwrap();
+            let all = operations(&Job::read(&[file.clone()]).unwrap());
+            all.into_iter().find(|one| one.kind == Kind::Runtime).map(|one| (one.count, one.mean))
+        };
+        assert_eq!(waits(Vec::new()), Some((1.0, 0.02)));
+        assert_eq!(waits(vec![event("user_annotation", "ProfilerStep#1", 0, 1000)]), Some((2.0, 0.36)));
     }
 }
