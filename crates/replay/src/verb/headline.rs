@@ -249,5 +249,14 @@ fn excess(one: &Excess) -> String {
     if one.activity == Activity::LaterStart {
         return format!("begins its step {longer} later than the others, and no trace shows why");
     }
-    format!("takes {longer} longer: {}, {}", one.activity.kind(), brief(&one.activity.name()))
+    let unasked = match &one.activity {
+        Activity::Python(_) => " (between operators, which no what-if changes)",
+        Activity::Kernel(_)
+        | Activity::DataLoading(_)
+        | Activity::Operation(_)
+        | Activity::Range(_)
+        | Activity::LaterStart
+        | Activity::Nothing { .. } => "",
+    };
+    format!("takes {longer} longer: {}, {}{unasked}", one.activity.kind(), brief(&one.activity.name()))
 }

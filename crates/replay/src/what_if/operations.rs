@@ -5,6 +5,7 @@ use super::clause::{Clause, pattern};
 use super::{Change, Scenario};
 use crate::graph::{EdgeKind, Graph, Kind, NodeId, ResourceKind};
 use perf4sight_base::error::{Error, Result, nearest};
+use perf4sight_traces::shortened::brief;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
@@ -107,10 +108,12 @@ fn near<'a>(graph: &'a Graph, pattern: &str) -> impl Iterator<Item = &'a str> {
 }
 
 /// Whether a name matches a pattern, in which `*` stands for any letters. A pattern without a namespace matches names in
-/// any: `gelu*` matches `aten::gelu_backward`.
+/// any: `gelu*` matches `aten::gelu_backward`. A long name is matched by its short form, too.
 fn matches(pattern: &str, name: &str) -> bool {
     let own = name.rsplit("::").next().unwrap_or(name);
-    glob(pattern, name) || (!pattern.contains("::") && glob(pattern, own))
+    // Answers and tables name it so.
+    let shown = brief(name);
+    glob(pattern, name) || (!pattern.contains("::") && glob(pattern, own)) || pattern == shown
 }
 
 fn glob(pattern: &str, name: &str) -> bool {
@@ -172,6 +175,8 @@ mod tests {
             ("a*b*c", "a-c-b", false),
             ("aten::gelu*", "gelu", false),
         ];
+        let long = format!("void at::native::vectorized_elementwise_kernel<{}>(int)", "4, ".repeat(40));
+        assert!(matches(&brief(&long), &long) && brief(&long).len() < long.len());
         cases
             .into_iter()
             .for_each(|(pattern, name, expected)| assert_eq!(matches(pattern, name), expected, "{pattern} {name}"));
