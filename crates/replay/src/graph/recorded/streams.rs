@@ -2,6 +2,7 @@
 
 use super::rows::{PartRows, RankStep, Row};
 use super::threads::NO_EVENT;
+use super::waits;
 use crate::collectives::Call;
 use crate::graph::{Calls, Kind};
 use crate::ranks::Rank;
@@ -132,9 +133,7 @@ fn exchanges_wait(enqueued: &Enqueued, launched: &HashMap<u64, &Event>, step: &R
         last.map(|kernel| kernel.row + 1).or_else(begin)
     };
     let had_ended = |exchange: &Launched| {
-        awaited(exchange)
-            .filter(|row| step.rows[*row].end <= step.rows[exchange.row].end)
-            .map(|row| (exchange.row, row))
+        awaited(exchange).filter(|row| waits::holds(&[step], *row, exchange.row)).map(|row| (exchange.row, row))
     };
     exchanges.iter().filter_map(had_ended).collect()
 }

@@ -15,9 +15,13 @@ const WAKE_UP: i64 = 10_000_000;
 /// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
 const CONSISTENT: f64 = 0.8;
 
+/// Nanoseconds by which an end is later than the begin that waits for it where begin and duration were rounded each on its own. More would let rows wait for each
+/// other in a circle.
+const ROUNDING: i64 = 1;
+
 /// Whether a row ended before another in all steps.
 pub(super) fn holds(steps: &[&RankStep], from: usize, to: usize) -> bool {
-    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end)
+    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + ROUNDING)
 }
 
 /// Pairs of rows: the last one of another thread or stream that ended during a gap, and the gap.
@@ -40,7 +44,7 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
                 continue;
             }
             let ends = &ends[usize::from(streams[track])];
-            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end);
+            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end + ROUNDING);
             let during = ends[..until].iter().rev().take_while(|(end, ..)| *end > known);
             let latest =
                 during.map(|(_, of, other)| (*of, *other)).find(|(of, _)| *of != track).map(|(_, other)| other);
@@ -122,4 +126,23 @@ fn longest_within(step: &RankStep, track: usize, from: i64, until: i64) -> Optio
     };
     let rows = (first..range.end).take_while(|row| begin(row) < until);
     rows.max_by_key(|row| step.rows[*row].end - begin(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::Row;
+    use super::*;
+    use crate::graph::Calls;
+
+    /// From 100.4 ns on for 50.6: rounded each, 100 and 51, which ends at 151, and what begins at its end of 151.0 does so, too. From 100.6 on for 50.6: 101 and 51, which
+    /// end at 152, 1 ns after what begins at 151.2, which is 151. Two apart are not the same moment.
+    #[test]
+    fn what_ends_with_another_but_for_rounding_is_waited_for() {
+        let call = Calls::default().intern("gemm", None);
+        let holds = |ends: [i64; 2]| {
+            let rows = ends.map(|end| Row { call, kind: Kind::Kernel, end }).to_vec();
+            holds(&[&RankStep { rows, ..RankStep::default() }], 0, 1)
+        };
+        assert_eq!([[150, 151], [151, 150], [152, 150]].map(holds), [true, true, false]);
+    }
 }
