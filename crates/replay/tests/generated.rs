@@ -946,7 +946,13 @@ fn a_rank_that_runs_out_of_steps_is_compared_in_those_that_all_have() {
     let analysis = Analysis::of(read(&folder));
     assert_eq!((analysis.job.steps.len(), analysis.clocks.strangers.len()), (7, 0), "{:?}", analysis.clocks.strangers);
     assert!(analysis.waiting.steps.iter().all(|step| step.waits(0, 1) == 20_000_000), "{:?}", analysis.waiting.steps);
-    assert!(analysis.warnings().iter().any(|warning| warning.contains("join()")), "{:?}", analysis.warnings());
+    let is_joined = || Analysis::of(read(&folder)).warnings().iter().any(|warning| warning.contains("join()"));
+    assert!(is_joined());
+    // Of a file that is cut off, marks of steps may be what is missing.
+    let file = folder.path().join("rank1.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.strip_suffix("]}").unwrap()).unwrap();
+    assert!(!is_joined());
 }
 
 /// The clock of rank 1 is set on by a second in the middle of forty steps, in which rank 0 waits 30 ms for it.
