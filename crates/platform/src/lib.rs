@@ -85,6 +85,9 @@ const KNOWN: [(&str, &str); 9] = [
     ("orin", include_str!("data/orin.json")),
 ];
 
+/// How GPUs are called here, which people know by other names.
+const GPUS: &str = "an NVIDIA GPU with memory of its own is cuda_tf32, an H100, H200 or GH200 hopper_tf32; cuda and hopper where a program turns TF32 off for convolutions, which PyTorch has on";
+
 impl Platform {
     /// The names that [`Platform::named`] accepts.
     pub fn names() -> impl Iterator<Item = &'static str> + Clone {
@@ -111,7 +114,8 @@ impl Platform {
         found.ok_or_else(|| {
             let known = Self::names().collect::<Vec<_>>().join(", ");
             let error = Error::config(format!("nothing is known of a device called \"{name}\""))
-                .expected(format!("one of {known}, or a file that describes another kind"));
+                .expected(format!("one of {known}, or a file that describes another kind"))
+                .help(GPUS);
             nearest(name, Self::names())
                 .into_iter()
                 .fold(error, |error, near| error.help(format!("did you mean \"{near}\"?")))

@@ -54,9 +54,19 @@ impl Stacks {
 
 /// Parts of the paths of library files, which are not the script's own.
 const LIBRARIES: [&str; 5] = ["site-packages", "dist-packages", "<frozen ", "/lib/python", "torch/"];
-/// PyTorch's tracer leaves out folders of `sys.path`: files of packages then begin with their names.
-const PACKAGES: [&str; 9] =
-    ["numpy", "scipy", "pandas", "PIL", "cv2", "sklearn", "torchvision", "torchaudio", "transformers"];
+/// PyTorch's tracer leaves out folders of `sys.path`: files of packages then begin with their names. The last is of `perf4sight record`.
+const PACKAGES: [&str; 10] = [
+    "numpy",
+    "scipy",
+    "pandas",
+    "PIL",
+    "cv2",
+    "sklearn",
+    "torchvision",
+    "torchaudio",
+    "transformers",
+    "perf4sight_recorder",
+];
 /// Modules of Python's own library, a name a line (`sys.stdlib_module_names` of Python 3.11).
 const STANDARD_LIBRARY: &str = include_str!("standard_library.txt");
 
@@ -118,6 +128,7 @@ mod tests {
             "threading.py",
             "json/decoder.py",
             "numpy/core/fromnumeric.py",
+            "perf4sight_recorder/hooks.py",
             "torch/utils/data/dataloader.py",
             "/usr/lib/python3/dist-packages/x.py",
             "<frozen importlib._bootstrap>",

@@ -53,7 +53,8 @@ pub(super) fn of(run: &Run) -> String {
 fn slowed(run: &Run, means: &Means<'_>, parts: &[Part]) -> &'static str {
     let is_slowed = run.breakdown.ranks.iter().any(|rank| rank.correction.slows_python);
     let matters = parts.iter().any(|(name, share)| *name == TimeCategory::Python.name() && *share > ALIKE);
-    let is_known = means.0.summary_of(|rank, one| Some(rank.corrected(one)?.sets()?.total() as f64)).is_some();
+    let corrected = |rank: &RankBreakdown, one: &Iteration| rank.corrected(one)?.sets()?.category(TimeCategory::Python);
+    let is_known = means.0.summary_of(|rank, one| Some(corrected(rank, one)? as f64)).is_some();
     match (is_slowed && matters, is_known) {
         (false, _) => "",
         (true, true) => {
