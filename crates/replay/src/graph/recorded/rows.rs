@@ -90,6 +90,12 @@ impl RankStep {
         (within < rows.len()).then_some(rows.start + within)
     }
 
+    /// When a row of a track begins: at the end of the one before it.
+    pub fn begin_of(&self, track: usize, row: usize) -> i64 {
+        let before = row.checked_sub(1).filter(|before| self.tracks[track].1.contains(before));
+        before.map_or(self.start, |before| self.rows[before].end)
+    }
+
     /// The index in `tracks` of the track that a row is on.
     pub fn track_of(&self, row: usize) -> Option<usize> {
         self.tracks.iter().position(|(_, rows)| rows.contains(&row))
