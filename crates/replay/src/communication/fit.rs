@@ -16,6 +16,9 @@ const ASSUMED_BY_SOCKETS: f64 = 100_000.0;
 const ASSUMED_ON_STREAMS: f64 = 3_000.0;
 /// How many times the assumed latency a message may take at most.
 const MOST: f64 = 3.0;
+/// Nanoseconds of a byte on the slowest link that training is likely to use, of 1 Gbit/s: what operations of one size take beyond that
+/// is not for their bytes.
+const SLOWEST: f64 = 8.0;
 
 /// The costs of a job's groups: the medians over the recorded steps of what fits each, with the interval of the median.
 pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
@@ -24,7 +27,7 @@ pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
         (0..recorded.steps.len()).map(|step| periods_of(recorded, step, algorithm)).collect();
     let of_group = |group: usize, times: f64| {
         let steps = periods.iter().map(|step| step[group].as_slice()).filter(|periods| !periods.is_empty());
-        cost(&steps.collect::<Vec<_>>(), times * assumed_latency(&recorded.typical, group))
+        cost(&steps.collect::<Vec<_>>(), assumed_latency(&recorded.typical, group), times)
     };
     let with = |times| -> Vec<Option<Cost>> { (0..groups).map(|group| of_group(group, times)).collect() };
     let groups = with(1.0);
@@ -69,19 +72,20 @@ fn assumed_latency(step: &StepGraph, group: usize) -> f64 {
     if on_threads.max().unwrap_or(false) { ASSUMED_BY_SOCKETS } else { ASSUMED_ON_STREAMS }
 }
 
-/// The cost that fits the periods of several steps; `assumed` is the latency where they do not show it.
-fn cost(steps: &[&[Period]], assumed: f64) -> Option<Cost> {
+/// The cost that fits the periods of several steps; where they do not show the latency, it is so many times what is assumed.
+fn cost(steps: &[&[Period]], assumed: f64, times: f64) -> Option<Cost> {
     let with_bytes = |step: &&[Period]| step.iter().any(|period| period.shape.bytes > 0.0);
     let steps: Vec<&[Period]> = steps.iter().copied().filter(with_bytes).collect();
     if steps.is_empty() {
         return None;
     }
-    let lines: Vec<(f64, f64)> = steps.iter().map(|step| line(step, assumed)).collect();
+    let unseen = |step: &[Period], times| unseen_latency(step, assumed, times);
+    let lines: Vec<(f64, f64)> = steps.iter().map(|step| line(step, unseen(step, times))).collect();
     let (latencies, per_byte): (Vec<f64>, Vec<f64>) = lines.into_iter().unzip();
     let latency_known = steps.iter().any(|step| shows_latency(step));
     let mut latency = interval_of_median(&latencies);
     if !latency_known {
-        [latency.low, latency.high] = [0.0, MOST * latency.value];
+        [latency.low, latency.high] = [0.0, median(&steps.iter().map(|step| unseen(step, MOST)).collect::<Vec<_>>())];
     }
     Some(Cost { latency, latency_known, per_byte: interval_of_median(&per_byte), per_byte_within_node: None })
 }
@@ -92,15 +96,27 @@ fn shows_latency(step: &[Period]) -> bool {
     most > 0.0 && most >= SPREAD * least
 }
 
-/// Latency and time per byte by least squares of the relative errors; with the assumed latency, but at most half of each
-/// period, where it does not show or would be negative.
-fn line(step: &[Period], assumed: f64) -> (f64, f64) {
+/// Latency and time per byte by least squares of the relative errors; with this latency where it does not show or would be negative.
+fn line(step: &[Period], unseen: f64) -> (f64, f64) {
     let line = periods::line(step).filter(|[latency, per_byte]| *latency >= 0.0 && *per_byte >= 0.0);
     if let Some([latency, per_byte]) = line.filter(|_| shows_latency(step)) {
         return (latency, per_byte);
     }
-    let most = step.iter().map(|period| period.time / period.shape.messages.max(1.0) / 2.0).fold(assumed, f64::min);
-    (most, periods::per_byte(step, most))
+    (unseen, periods::per_byte(step, unseen).max(0.0))
+}
+
+/// So many times the assumed latency, which is at most half of each period, or more where bytes on the slowest link leave more; but never
+/// more than the usual period.
+fn unseen_latency(step: &[Period], assumed: f64, times: f64) -> f64 {
+    let of_message = |per_byte: f64| {
+        let latency =
+            move |period: &Period| (period.time - per_byte * period.shape.bytes) / period.shape.messages.max(1.0);
+        step.iter().map(latency).collect::<Vec<f64>>()
+    };
+    let whole = of_message(0.0);
+    let half = whole.iter().map(|time| time / 2.0).fold(assumed, f64::min);
+    let left = median(&of_message(SLOWEST)).min(MOST * assumed);
+    (times * half.max(left)).min(median(&whole))
 }
 
 /// The median, and the order statistics around it that hold the median of all steps in 95 of 100 cases: by the normal
@@ -127,7 +143,7 @@ mod tests {
         };
         let steps: Vec<Vec<Period>> = [0.99, 1.0, 1.01, 1.02, 0.98].map(step).to_vec();
         let steps: Vec<&[Period]> = steps.iter().map(Vec::as_slice).collect();
-        let cost = cost(&steps, 0.0).filter(|cost| cost.latency_known);
+        let cost = cost(&steps, 0.0, 1.0).filter(|cost| cost.latency_known);
         let near = |estimate: Estimate, truth: f64| {
             (estimate.value / truth - 1.0).abs() < 1e-9 && estimate.low < truth && truth < estimate.high
         };
@@ -150,16 +166,19 @@ mod tests {
         assert_eq!(at_bounds(assumed, [Bound::Low, Bound::High]), assumed);
     }
 
+    /// Two messages and 100,000 bytes in 1 ms. At 1 Gbit/s the bytes are 0.8 ms of it, which leaves 0.1 ms a message: more than the three
+    /// times 10 us that are assumed at most, so that the bytes take 940 us. Of 12,500 bytes they are 0.1 ms, and leave 450 us.
     #[test]
     fn of_equal_sizes_latency_is_not_known_but_bounded() {
-        let period = Period { time: 1_000_000.0, shape: Shape::flat(2.0, 100_000.0) };
-        let cost = cost(&[&[period; 3]], 10_000.0);
-        let expected = |cost: Cost| {
-            !cost.latency_known
-                && cost.latency.value == 10_000.0
-                && cost.latency.high == 30_000.0
-                && (cost.per_byte.value - 9.8).abs() < 1e-9
+        let fitted = |bytes: f64, assumed: f64| {
+            let period = Period { time: 1_000_000.0, shape: Shape::flat(2.0, bytes) };
+            let cost = cost(&[&[period; 3]], assumed, 1.0).filter(|cost| !cost.latency_known);
+            cost.map(|cost| [cost.latency.value, cost.latency.high, bytes * cost.per_byte.value].map(f64::round))
         };
-        assert!(cost.is_some_and(expected), "{cost:?}");
+        assert_eq!(fitted(1e5, 1e4), Some([30_000.0, 90_000.0, 940_000.0]));
+        // Not more than all of the time.
+        assert_eq!(fitted(12_500.0, 3e5), Some([450_000.0, 500_000.0, 100_000.0]));
+        // A link that is faster than that: what is assumed.
+        assert_eq!(fitted(1e6, 1e5), Some([100_000.0, 300_000.0, 800_000.0]));
     }
 }
