@@ -71,14 +71,17 @@ fn side(shapes: &Value, types: &Value, joined: &Value) -> Vec<Tensor> {
         Some(inner) => [inner, joined.get("types").unwrap_or(&Value::Null)],
         None => [shapes, types],
     };
-    tensors(shapes, &spelled(types))
+    tensors(shapes, &spelled(types), None).unwrap_or_default()
 }
 
-/// `Tensor(float)` without its shell.
+/// `Tensor(float)` without its shell; `GenericList[Tensor(float),Tensor(long)]` as the types of both.
 fn spelled(types: &Value) -> Value {
     let inner = |text: &str| {
-        let own = text.rsplit('(').next().unwrap_or(text);
-        Value::from(own.split([')', ',']).next().unwrap_or(own))
+        let shells = text.split("Tensor(").skip(1).map(|own| own.split([')', ',']).next().unwrap_or(own));
+        match (text.contains("List["), shells.collect::<Vec<_>>()) {
+            (true, of_list) => Value::from(of_list),
+            (false, own) => Value::from(own.first().copied().unwrap_or(text)),
+        }
     };
     types.as_array().into_iter().flatten().map(|kind| kind.as_str().map_or(Value::Null, inner)).collect()
 }
@@ -102,5 +105,13 @@ mod tests {
         assert_eq!((inputs.len(), outputs[0].shape.as_slice()), (2, &[8, 32][..]));
         assert_eq!(recorded.node(Some(5), "aten::mm").unwrap().1[0].element, Element::Fp16);
         assert!(recorded.node(Some(5), "aten::add").is_none());
+    }
+
+    /// Indices next to values: 8 and 2 bytes.
+    #[test]
+    fn each_tensor_of_a_list_has_its_own_type() {
+        let types = json!(["GenericList[Tensor(long int),Tensor(c10::BFloat16)]", "Int"]);
+        let found = side(&json!([[[4, 4], [8, 8]], []]), &types, &Value::Null);
+        assert_eq!(found.iter().map(|tensor| tensor.element.bytes()).collect::<Vec<_>>(), [8.0, 2.0]);
     }
 }
