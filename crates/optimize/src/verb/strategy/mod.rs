@@ -302,7 +302,7 @@ fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
             ),
         },
     );
-    let all = together.map(|all| format!("All that learn the same, together: {}.", after(all)));
+    let all = together.map(|all| format!("All that learn the same, together: {}.", effect(all)));
     let others = [Learns::Rounded, Learns::OtherBatch].into_iter().filter_map(best);
     let others = others.map(|other| format!("What learns {}: {}.", other.learns.words(), shorter(other)));
     let asked = found.answers.iter().map(|answer| sentence(answer));
@@ -318,12 +318,17 @@ fn after(proposal: &Proposal) -> Milliseconds {
     Milliseconds(proposal.outcome.after.time / 1e6)
 }
 
-/// The change, the step after it, and by how much that is surely or perhaps shorter.
+/// The change, and what it brings.
 fn shorter(proposal: &Proposal) -> String {
+    format!("{}: {}", proposal.change, effect(proposal))
+}
+
+/// The step after a change, and by how much that is surely or perhaps shorter.
+fn effect(proposal: &Proposal) -> String {
     let [gain, least, most] = proposal.gain();
     let (takes, noise) = if is_sure(proposal) { ("takes", "") } else { ("may take", ", within noise") };
     let [gain, least, most] = [gain, least, most].map(Percent);
-    format!("{}: a step {takes} {}, {gain} less ({least} to {most}{noise})", proposal.change, after(proposal))
+    format!("a step {takes} {}, {gain} less ({least} to {most}{noise})", after(proposal))
 }
 
 #[cfg(test)]
