@@ -1,5 +1,7 @@
 //! Models of plans in stages against measured plans that were left out of the fit (`tests/sailor/README.md`).
 
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
 use perf4sight_base::error::Result;
 use perf4sight_base::stats;
 use perf4sight_optimize::staged::{
@@ -95,4 +97,50 @@ fn measurements_in_other_units_are_refused() -> Result<()> {
     let error = refusal(|plan| plan.peak_bytes = plan.peak_bytes.map(|bytes| bytes / 1048576.0))?;
     assert!(error.contains("bytes (max_mem)"), "{error}");
     Ok(())
+}
+
+/// Layers have 12 h^2 weights: with twice the width, 20 bytes a weight become 5 to 10. With twice the global batch in all plans, layers take half
+/// of the times that were given. Both are far outside of what is usual, and the errors of plans left out do not show them.
+#[test]
+fn what_is_wrong_in_all_plans_shows() -> Result<()> {
+    assert_eq!(StagedModel::fit(&plans()?, cluster()?)?.unusual(), Vec::<String>::new());
+    let wide = cluster()?;
+    let wide = Cluster { shape: Shape { hidden: 2 * wide.shape.hidden, ..wide.shape }, ..wide };
+    let unusual = StagedModel::fit(&plans()?, wide)?.unusual();
+    assert!(unusual.len() == 1 && unusual[0].contains("bytes a weight, where 20 is usual"), "{unusual:?}");
+    let mut doubled = plans()?;
+    doubled.iter_mut().for_each(|measured| measured.plan.global_batch *= 2);
+    let unusual = StagedModel::fit(&doubled, cluster()?)?.unusual();
+    assert!(unusual.len() == 1 && unusual[0].contains("of the times of layers"), "{unusual:?}");
+    Ok(())
+}
+
+/// Tensor degree 4 divides 16 heads, and not 6.
+#[test]
+fn heads_that_plans_cannot_divide_are_refused() -> Result<()> {
+    let cluster = cluster()?;
+    let cluster = Cluster { shape: Shape { heads: 6, ..cluster.shape }, ..cluster };
+    let Err(error) = StagedModel::fit(&plans()?, cluster) else { panic!("6 heads are divided by 4") };
+    assert!(error.to_string().contains("6 heads cannot be divided by tensor degree 4"), "{error}");
+    Ok(())
+}
+
+/// Of the first plan: a layer that two stages have, and a node of more GPUs than the degree.
+#[test]
+fn plans_that_contradict_themselves_are_refused() {
+    let text = std::fs::read_to_string(file("plans.json")).unwrap();
+    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let all = all.as_array().or_else(|| all.as_object()?.values().find_map(serde_json::Value::as_array)).unwrap();
+    let refusal = |pointer: &str, value: serde_json::Value| {
+        let mut plan = all[0].clone();
+        *plan.pointer_mut(pointer).unwrap() = value;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plans.json");
+        std::fs::write(&path, serde_json::Value::from(vec![plan]).to_string()).unwrap();
+        read_staged_plans(&path).unwrap_err().to_string()
+    };
+    let layer = refusal("/pipeline_list/0/layers_per_stage/0/0", 1.into());
+    assert!(layer.contains("a layer is in no stage or in several"), "{layer}");
+    let gpus = refusal("/pipeline_list/0/tmp_per_stage/0/0/0/0/1", 8.into());
+    assert!(gpus.contains("another number of GPUs than its degree"), "{gpus}");
 }

@@ -56,6 +56,13 @@ fn embeddings(stage: &Stage, last: u64) -> f64 {
 /// What a process holds anyway grows with the tensor ranks: Sailor's plans hold 4 GiB with degree 4 on GH200, on older GPUs 1 GiB with
 /// degree 2 and 6 with degree 8.
 impl Quantity<4> for Peak {
+    const NAMES: [&'static str; 4] = [
+        "bytes a weight",
+        "of the activations by formula",
+        "bytes a logit",
+        "GiB a tensor rank of what a process holds anyway",
+    ];
+    const INPUTS: &'static str = "mbs, and the network's own sizes (shape)";
     const MEDIANS: [f64; 4] = [20.0, 1.0, 10.0, 0.5];
     // Fused attention, or recomputing it, keeps as little as a third of the activations.
     const SPREADS: [f64; 4] = [0.3, 0.6, 0.3, 0.5];

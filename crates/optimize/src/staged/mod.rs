@@ -17,6 +17,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats;
 use perf4sight_operations::Watch;
 use perf4sight_operations::minimize::{minimize, robust};
+use perf4sight_report::significant;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -36,6 +37,9 @@ const FEW: f64 = 3.0;
 const UNLIKE: f64 = 2.0;
 /// Nine of ten of a normal distribution are within this many standard deviations.
 const NINE_OF_TEN: f64 = 1.645;
+/// A parameter of a fit that is so many standard deviations of its prior from what is usual shows that what is given is wrong in all plans. Those of Sailor's
+/// plans are at most 1.6 off; with twice the width or half of it 3.4, with each batch twice as large 3.4 to 5.5.
+const FAR: f64 = 3.0;
 /// A step of a parameter's logarithm, for derivatives.
 const SMALL: f64 = 1e-4;
 
@@ -113,6 +117,10 @@ enum Unlike {
 
 /// A quantity of plans as a function of parameters.
 trait Quantity<const N: usize> {
+    /// What a value of each parameter counts, after the number.
+    const NAMES: [&'static str; N];
+    /// What the value rests on.
+    const INPUTS: &'static str;
     /// Medians of the parameters' priors.
     const MEDIANS: [f64; N];
     /// Standard deviations of their logarithms.
@@ -171,9 +179,22 @@ impl StagedModel {
         Ok(PredictedStagedPlan { step_s: self.time.estimate(&step, of_time)?, peak_bytes, unmeasured })
     }
 
+    /// Whether a plan is one of the fit, by what was measured of it: two measurements do not agree in all digits.
+    pub fn is_fitted(&self, plan: &MeasuredStagedPlan) -> bool {
+        let has = |fit: &Fit, measured: f64| fit.left_out.iter().any(|one| one.measured == measured);
+        plan.step_s.is_some_and(|step| has(&self.time, step))
+            || plan.peak_bytes.zip(self.memory.as_ref()).is_some_and(|(peak, fit)| has(fit, peak))
+    }
+
     /// Mean errors of time and memory in percent, each plan left out of the fit.
     pub fn left_out_percent(&self) -> (f64, Option<f64>) {
         (self.time.left_out_percent(), self.memory.as_ref().map(Fit::left_out_percent))
+    }
+
+    /// What of the fit is so far from what is usual that what is given may be wrong in all plans.
+    pub fn unusual(&self) -> Vec<String> {
+        let of_memory = self.memory.iter().flat_map(Fit::unusual::<memory::Peak, 4>);
+        self.time.unusual::<time::Step, 5>().chain(of_memory).collect()
     }
 
     /// Seconds of a step of each plan, left out of the fit.
@@ -283,6 +304,18 @@ impl Fit {
             Unlike::Divided => UNLIKE * (off + off_by_priors(quantity, logs)),
         };
         Ok(Estimate { value, interval: (value * (-off).exp(), value * off.exp()) })
+    }
+
+    fn unusual<Q: Quantity<N>, const N: usize>(&self) -> impl Iterator<Item = String> {
+        let parameters = self.logs.iter().zip(Q::MEDIANS).zip(Q::SPREADS).zip(Q::NAMES);
+        let far = parameters.filter(|(((log, usual), spread), _)| (*log - usual.ln()).abs() > FAR * spread);
+        far.map(|(((log, usual), _), name)| {
+            format!(
+                "all plans together fit only with {} {name}, where {usual} is usual: see that these are right: {}",
+                significant(log.exp()),
+                Q::INPUTS
+            )
+        })
     }
 
     fn left_out_percent(&self) -> f64 {

@@ -1,5 +1,6 @@
 //! A plan in stages.
 
+use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// What memory and messages need to know of a network.
@@ -13,6 +14,23 @@ pub struct Shape {
     pub sequence: u64,
     /// Words of the vocabulary.
     pub vocabulary: u64,
+}
+
+impl Shape {
+    /// Refuses a plan that divides heads otherwise than they can be.
+    ///
+    /// # Errors
+    /// A degree of tensor parallelism that does not divide the heads.
+    pub fn check(&self, plan: &StagedPlan) -> Result<()> {
+        match plan.tensor_degrees().find(|degree| !self.heads.is_multiple_of(*degree)) {
+            None => Ok(()),
+            Some(degree) => Err(Error::input(format!(
+                "{}: {} heads cannot be divided by tensor degree {degree}",
+                plan.name, self.heads
+            ))
+            .expected("the network's own number of heads (shape), which each degree divides")),
+        }
+    }
 }
 
 /// A training step of a network whose layers are in stages.

@@ -61,20 +61,34 @@ fn parse(text: &str) -> Result<Vec<MeasuredStagedPlan>> {
 impl Written {
     fn check(self, number: usize) -> Result<MeasuredStagedPlan> {
         let name = self.file.clone().unwrap_or_else(|| format!("plan {number}"));
-        let wrong =
-            |problem: &str, expected: &str| Error::input(format!("{name}: {problem}")).expected(expected.to_owned());
+        self.checked(&name).map_err(|(problem, expected)| Error::input(format!("{name}: {problem}")).expected(expected))
+    }
+
+    /// # Errors
+    /// What contradicts itself, and what is expected instead.
+    fn checked(self, name: &str) -> std::result::Result<MeasuredStagedPlan, (String, &'static str)> {
+        let wrong = |problem: &str, expected| Err((problem.to_owned(), expected));
         let [pipeline] = <[Pipeline; 1]>::try_from(self.pipeline_list)
-            .map_err(|all| wrong(&format!("it has {} pipelines", all.len()), "one pipeline"))?;
+            .map_err(|all| (format!("it has {} pipelines", all.len()), "one pipeline"))?;
         if pipeline.layers_per_stage.len() != pipeline.tmp_per_stage.len() || pipeline.layers_per_stage.is_empty() {
-            return Err(wrong("its stages differ in number", "as many lists of layers as of replicas"));
+            return wrong("its stages differ in number", "as many lists of layers as of replicas");
+        }
+        let nodes = pipeline.tmp_per_stage.iter().flatten();
+        if let Some((_, degree)) = nodes.into_iter().find(|(nodes, degree)| gpus(nodes) != Some(*degree)) {
+            let problem =
+                format!("a replica has another number of GPUs than its degree of tensor parallelism, {degree}");
+            return Err((problem, "nodes with as many GPUs together as the degree"));
         }
         let stages: Vec<Stage> = pipeline.layers_per_stage.into_iter().zip(pipeline.tmp_per_stage).map(stage).collect();
-        let plan = StagedPlan { name: name.clone(), stages, micro_batch: self.mbs, global_batch: self.gbs };
+        let plan = StagedPlan { name: name.to_owned(), stages, micro_batch: self.mbs, global_batch: self.gbs };
         let replicas = plan.replicas();
         if replicas == 0
             || plan.stages.iter().any(|stage| stage.replicas.len() as u64 != replicas || stage.layers.is_empty())
         {
-            return Err(wrong("its stages differ in their replicas, or are empty", "as many replicas in each stage"));
+            return wrong("its stages differ in their replicas, or are empty", "as many replicas in each stage");
+        }
+        if !has_each_layer_once(&plan) {
+            return wrong("a layer is in no stage or in several", "each layer from 0 to the last in one stage");
         }
         if plan
             .stages
@@ -82,19 +96,27 @@ impl Written {
             .flat_map(|stage| &stage.replicas)
             .any(|replica| replica.tensor_parallel == 0 || replica.gpu.is_empty())
         {
-            return Err(wrong(
-                "a replica has no GPUs",
-                "the kind of its GPUs, and a degree of tensor parallelism from 1",
-            ));
+            return wrong("a replica has no GPUs", "the kind of its GPUs, and a degree of tensor parallelism from 1");
         }
         if self.mbs == 0 || self.gbs == 0 || !self.gbs.is_multiple_of(self.mbs.saturating_mul(replicas)) {
-            return Err(wrong("gbs is no multiple of mbs x replicas", "whole micro-batches in each replica"));
+            return wrong("gbs is no multiple of mbs x replicas", "whole micro-batches in each replica");
         }
         if [self.real, self.max_mem].into_iter().flatten().any(|value| !(value.is_finite() && value > 0.0)) {
-            return Err(wrong("what was measured is no positive number", "real in seconds, max_mem in bytes"));
+            return wrong("what was measured is no positive number", "real in seconds, max_mem in bytes");
         }
         Ok(MeasuredStagedPlan { plan, step_s: self.real, peak_bytes: self.max_mem })
     }
+}
+
+/// The GPUs of a replica's nodes.
+fn gpus(nodes: &[(String, u64, String)]) -> Option<u64> {
+    nodes.iter().try_fold(0u64, |sum, (_, gpus, _)| sum.checked_add(*gpus))
+}
+
+fn has_each_layer_once(plan: &StagedPlan) -> bool {
+    let mut layers: Vec<u64> = plan.stages.iter().flat_map(|stage| &stage.layers).copied().collect();
+    layers.sort_unstable();
+    layers.into_iter().eq(0..=plan.last_layer())
 }
 
 fn stage((layers, replicas): (Vec<u64>, Vec<Nodes>)) -> Stage {

@@ -25,8 +25,9 @@ struct SlotOfStage {
 
 impl Step {
     /// # Errors
-    /// Layers, GPUs or links that the cluster does not know.
+    /// Layers, GPUs or links that the cluster does not know; heads that cannot be divided.
     pub fn new(plan: &StagedPlan, cluster: &Cluster) -> Result<Self> {
+        cluster.shape.check(plan)?;
         let stages =
             (0..plan.stages.len()).map(|at| SlotOfStage::new(plan, at, cluster)).collect::<Result<Vec<_>>>()?;
         let mut update: f64 = 0.0;
@@ -89,6 +90,14 @@ fn gradients(plan: &StagedPlan, cluster: &Cluster) -> Result<f64> {
 
 /// Factors of layers, milliseconds of the host a layer, factors of messages and gradients, milliseconds of a step.
 impl Quantity<5> for Step {
+    const NAMES: [&'static str; 5] = [
+        "of the times of layers that are given",
+        "ms of the host a layer",
+        "of the times of messages between stages",
+        "of the times of all-reduces of gradients",
+        "ms of each step",
+    ];
+    const INPUTS: &'static str = "gbs and mbs, the files of layers and links, and hidden and sequence of the shape";
     const MEDIANS: [f64; 5] = [1.0, 0.25, 1.0, 0.5, 5.0];
     const SPREADS: [f64; 5] = [0.15, 0.7, 0.7, 1.0, 1.0];
 

@@ -134,6 +134,11 @@ impl StepModel {
         self.fitted.rows.iter().zip(self.fitted.predicted_ms.iter().copied())
     }
 
+    /// Whether a plan is one of the fit, so that what is predicted for it says little of others.
+    pub fn is_fitted(&self, plan: &Plan) -> bool {
+        self.fitted.rows.iter().any(|row| row.plan == *plan)
+    }
+
     /// Errors of plans that were left out of the fit: each by itself first, then all of a value of each number.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.fitted.left_out

@@ -3,7 +3,7 @@
 
 use super::operations::{self, PredictOperations, TrainOperations};
 use super::trained::{
-    LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, mean_and_median, page_of,
+    LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, mean_and_median, page_of, scored,
 };
 use super::{plan_table, staged};
 use crate::all_reduce::AllReduce;
@@ -13,8 +13,8 @@ use crate::plans_csv::{self, Row};
 use crate::staged::Shape;
 use crate::step::{LeftOut, PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::{overwrite, stats};
 use perf4sight_replay::verb::analyze;
 use perf4sight_report::{Cell, Column, Progress, Table, significant};
 use perf4sight_verb::config::Missing::Unset;
@@ -442,14 +442,15 @@ impl Predict {
         let steps: Vec<PredictedStep> = rows.iter().map(|row| model.predict(&row.plan)).collect();
         plan_table::warn_of_unmeasured(&steps, context);
         let every: Vec<usize> = (0..rows[0].plan.numbers().len()).collect();
-        let whole = predictions(&rows, &steps, &every);
+        let fitted: Vec<bool> = rows.iter().map(|row| model.is_fitted(&row.plan)).collect();
+        let whole = predictions(&rows, &steps, &fitted, &every);
         if let Some(out) = &self.out {
             overwrite::save(out, whole.to_csv(), self.overwrite)?;
         }
         let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
         Ok(Summary {
-            answer: compared(&rows, &steps),
-            tables: vec![predictions(&rows, &steps, &plan_table::differing(&plans))],
+            answer: compared(&rows, &steps, &fitted),
+            tables: vec![predictions(&rows, &steps, &fitted, &plan_table::differing(&plans))],
             files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
             json: json!({ "predictions": whole.to_json(), "warnings": context.warnings() }),
             ..Summary::default()
@@ -457,7 +458,7 @@ impl Predict {
     }
 }
 
-fn predictions(rows: &[Row], steps: &[PredictedStep], places: &[usize]) -> Table {
+fn predictions(rows: &[Row], steps: &[PredictedStep], fitted: &[bool], places: &[usize]) -> Table {
     let is_measured = rows.iter().any(|row| row.step_ms.is_some());
     let mut columns = plan_table::columns(places, &rows[0].plan);
     columns.extend([
@@ -466,34 +467,32 @@ fn predictions(rows: &[Row], steps: &[PredictedStep], places: &[usize]) -> Table
         Column::number("high_ms", "to (ms)"),
     ]);
     columns.extend(is_measured.then(|| Column::number("measured_ms", "measured (ms)")));
-    columns.push(Column::text("unmeasured", "never measured"));
+    columns.extend([Column::text("unmeasured", "never measured"), Column::text("fitted", "fitted")]);
     let mut table = Table::new("Predicted steps; nine of ten measurements are expected in the interval", columns);
-    for (row, step) in rows.iter().zip(steps) {
+    for ((row, step), fitted) in rows.iter().zip(steps).zip(fitted) {
         let mut cells = plan_table::cells(places, &row.plan);
         cells.extend([step.step_ms, step.interval_ms.0, step.interval_ms.1].map(Cell::from));
         cells.extend(is_measured.then(|| row.step_ms.map_or(Cell::from(""), Cell::from)));
-        cells.push(plan_table::unmeasured(step).into());
+        cells.extend([plan_table::unmeasured(step).into(), plan_table::fitted(*fitted)]);
         table.row(cells);
     }
     table
 }
 
-/// How far predictions are from what was measured; empty where nothing was.
-fn compared(rows: &[Row], steps: &[PredictedStep]) -> String {
-    let measured = rows.iter().zip(steps).filter_map(|(row, step)| Some((row.step_ms?, step)));
-    let measured: Vec<(f64, &PredictedStep)> = measured.collect();
-    if measured.is_empty() {
-        return String::new();
-    }
-    let count = measured.len() as f64;
-    let off = measured.iter().map(|(truth, step)| 100.0 * (step.step_ms / truth - 1.0).abs()).sum::<f64>() / count;
-    let held =
-        measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth)).count();
-    format!(
-        "Predictions of {} are {} % off on average; measurements within their intervals: {held}.",
-        counted(measured.len() as u64, "measured plan"),
-        significant(off)
-    )
+/// How far predictions are from what was measured.
+fn compared(rows: &[Row], steps: &[PredictedStep], fitted: &[bool]) -> String {
+    let pairs = rows.iter().zip(steps).zip(fitted);
+    let measured = pairs.filter_map(|((row, step), fitted)| Some((*fitted, (row.step_ms?, step))));
+    scored(measured.collect(), "measured plan", |measured: &[(f64, &PredictedStep)]| {
+        let off = measured.iter().map(|(truth, step)| 100.0 * (step.step_ms / truth - 1.0).abs());
+        let held = measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth));
+        format!(
+            "Predictions of {} that were not fitted are {} % off on average; measurements within their intervals: {}.",
+            counted(measured.len() as u64, "measured plan"),
+            significant(stats::mean(&off.collect::<Vec<_>>())),
+            held.count()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -566,6 +565,34 @@ mod tests {
         assert!(predict(&out, false).is_ok() && predict(&out, false).is_ok());
         let own = Train { plans: measured.clone(), overwrite: true, ..train(measured.clone()) };
         assert!(own.run(&mut context(false)).unwrap_err().to_string().contains("an input would be replaced"));
+    }
+
+    /// The model predicts the plans that it was fitted on: none of them is scored. Of a file in which one has another global batch, one is.
+    #[test]
+    fn plans_of_the_fit_are_not_scored() {
+        let folder = tempfile::tempdir().unwrap();
+        let [model, other, out] = ["model.json", "other.csv", "out.csv"].map(|name| folder.path().join(name));
+        let train = train(model.clone());
+        train.run(&mut context(false)).unwrap();
+        let answer = |plans: &Path| {
+            let (plans, out) = (Some(plans.to_owned()), Some(out.clone()));
+            let predict = Predict { model: model.clone(), plans, operations: None, gpu: None, out, overwrite: false };
+            predict.run(&mut context(false)).unwrap().answer
+        };
+        let text = fs::read_to_string(&train.plans).unwrap();
+        let count = text.lines().count() - 1;
+        assert_eq!(answer(&train.plans), format!("{count} measured plans were fitted, and say nothing of others."));
+        let rows = fs::read_to_string(&out).unwrap();
+        assert_eq!(rows.lines().filter(|row| row.ends_with(",yes")).count(), count);
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let place = lines[0].split(',').position(|name| name == "global_batch").unwrap();
+        let mut cells: Vec<String> = lines[1].split(',').map(str::to_owned).collect();
+        cells[place] = (64 * cells[place].parse::<u64>().unwrap()).to_string();
+        lines[1] = cells.join(",");
+        fs::write(&other, lines.join("\n")).unwrap();
+        let answer = answer(&other);
+        assert!(answer.starts_with("Predictions of 1 measured plan that were not fitted are"), "{answer}");
+        assert!(answer.ends_with(&format!("{} measured plans were fitted, and say nothing of others.", count - 1)));
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! predicts operations.
 
 use super::cost_model::watch;
-use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, page_of};
+use super::plan_table;
+use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, page_of, scored};
 use crate::model_file::{self, Model};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::{overwrite, stats};
 use perf4sight_operations::{
     Estimate, Group, LeftOut, OperationModel, Predicted, Row, files_read, read_folder, read_table, rows_to_csv,
 };
@@ -261,12 +262,13 @@ impl PredictOperations {
         let predicted = rows.iter().map(|row| self.predict(model, row)).collect::<Result<Vec<_>>>();
         let predicted = predicted.map_err(|error| error.file(&self.operations))?;
         self.unmeasured(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
-        let table = table(&rows, &predicted);
+        let fitted = rows.iter().map(|row| self.is_fitted(model, row)).collect::<Result<Vec<bool>>>()?;
+        let table = table(&rows, &predicted, &fitted);
         if let Some(out) = &self.out {
             overwrite::save(out, table.to_csv(), self.overwrite)?;
         }
         Ok(Summary {
-            answer: self.compared(model, &rows, &predicted),
+            answer: self.compared(model, &rows, &predicted, &fitted),
             files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
             json: json!({ "predictions": table.to_json(), "warnings": context.warnings() }),
             tables: vec![table],
@@ -283,12 +285,19 @@ impl PredictOperations {
         }
     }
 
+    /// Whether the model was fitted on the row's network, and on its GPU.
+    fn is_fitted(&self, model: &OperationModel, row: &Row) -> Result<bool> {
+        let network = !row.network.is_empty() && model.by_network().groups.iter().any(|one| one.name == row.network);
+        Ok(network && model.device(self.gpu(row)?)?.measured)
+    }
+
     /// What was measured on the GPU of the request; on others it says nothing of the predictions.
-    fn compared(&self, model: &OperationModel, rows: &[Row], predicted: &[Estimate]) -> String {
+    fn compared(&self, model: &OperationModel, rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> String {
         let name = |gpu: &str| model.device(gpu).map(|device| device.name).ok();
         let asked = self.gpu.as_deref().and_then(name);
         let is_own = |row: &Row| self.gpu.is_none() || row.gpu.is_empty() || name(&row.gpu) == asked;
-        compared(&rows.iter().zip(predicted).filter(|(row, _)| is_own(row)).collect::<Vec<_>>())
+        let own = rows.iter().zip(predicted).zip(fitted).filter(|((row, _), _)| is_own(row) && row.time_us > 0.0);
+        scored(own.map(|(pair, fitted)| (*fitted, pair)).collect(), "measured operation", compared)
     }
 
     fn predict(&self, model: &OperationModel, row: &Row) -> Result<Estimate> {
@@ -308,34 +317,33 @@ impl PredictOperations {
     }
 }
 
-fn table(rows: &[Row], predicted: &[Estimate]) -> Table {
+fn table(rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> Table {
     let measured = |row: &Row| if row.time_us > 0.0 { Cell::from(row.time_us) } else { Cell::from("") };
-    Rows::new("Predicted operations; nine of ten measurements are expected in the interval", rows.iter().zip(predicted))
-        .text("operation", "operation", |(row, _)| row.operation.clone())
-        .text("shapes", "shapes", |(row, _)| row.shapes.clone())
-        .text("type", "type", |(row, _)| row.element.name())
-        .number("flops", "FLOPs", |(row, _)| row.work.flops)
-        .number("bytes", "bytes", |(row, _)| row.work.bytes)
-        .number("predicted_us", "time (us)", |(_, one)| one.time_us)
-        .number("low_us", "from (us)", |(_, one)| one.interval_us.0)
-        .number("high_us", "to (us)", |(_, one)| one.interval_us.1)
-        .number("measured_us", "measured (us)", |(row, _)| measured(row))
-        .table()
+    Rows::new(
+        "Predicted operations; nine of ten measurements are expected in the interval",
+        rows.iter().zip(predicted).zip(fitted),
+    )
+    .text("operation", "operation", |((row, _), _)| row.operation.clone())
+    .text("shapes", "shapes", |((row, _), _)| row.shapes.clone())
+    .text("type", "type", |((row, _), _)| row.element.name())
+    .number("flops", "FLOPs", |((row, _), _)| row.work.flops)
+    .number("bytes", "bytes", |((row, _), _)| row.work.bytes)
+    .number("predicted_us", "time (us)", |((_, one), _)| one.time_us)
+    .number("low_us", "from (us)", |((_, one), _)| one.interval_us.0)
+    .number("high_us", "to (us)", |((_, one), _)| one.interval_us.1)
+    .number("measured_us", "measured (us)", |((row, _), _)| measured(row))
+    .text("fitted", "fitted", |(_, fitted)| plan_table::fitted(*fitted))
+    .table()
 }
 
-/// How far predictions are from what was measured; empty where nothing was.
-fn compared(pairs: &[(&Row, &Estimate)]) -> String {
-    let measured = || pairs.iter().filter(|(row, _)| row.time_us > 0.0);
-    let count = measured().count();
-    if count == 0 {
-        return String::new();
-    }
-    let off: f64 =
-        measured().map(|(row, one)| 100.0 * (one.time_us / row.time_us - 1.0).abs()).sum::<f64>() / count as f64;
-    let held = measured().filter(|(row, one)| (one.interval_us.0..=one.interval_us.1).contains(&row.time_us)).count();
+/// How far predictions of operations are from what was measured.
+fn compared(measured: &[(&Row, &Estimate)]) -> String {
+    let off = measured.iter().map(|(row, one)| 100.0 * (one.time_us / row.time_us - 1.0).abs()).collect::<Vec<_>>();
+    let held = measured.iter().filter(|(row, one)| (one.interval_us.0..=one.interval_us.1).contains(&row.time_us));
     format!(
-        "Predictions of {} are {} off on average; measurements within their intervals: {held}.",
-        counted(count as u64, "measured operation"),
-        Percent(off)
+        "Predictions of {} that were not fitted are {} off on average; measurements within their intervals: {}.",
+        counted(measured.len() as u64, "measured operation"),
+        Percent(stats::mean(&off)),
+        held.count()
     )
 }

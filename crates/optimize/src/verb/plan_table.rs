@@ -53,6 +53,11 @@ pub(super) fn unmeasured(step: &PredictedStep) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
+/// "yes" for a plan that the model was fitted on.
+pub(super) fn fitted(is_fitted: bool) -> Cell {
+    Cell::from(if is_fitted { "yes" } else { "" })
+}
+
 /// Warns once of each number that no measured plan had, and of all combinations.
 pub(super) fn warn_of_unmeasured(steps: &[PredictedStep], context: &mut Context) {
     let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();

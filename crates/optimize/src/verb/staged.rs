@@ -1,7 +1,8 @@
 //! `cost-model` with plans in stages: what is read, fitted, predicted and shown.
 
 use super::cost_model::{Predict, Train, watch};
-use super::trained::{LeftOutError, Prediction, Predictions, Trained, interrupted, mean_and_median};
+use super::plan_table;
+use super::trained::{LeftOutError, Prediction, Predictions, Trained, interrupted, mean_and_median, scored};
 use crate::model_file::Model;
 use crate::staged::{
     Cluster, Estimate, LayerTimes, LeftOutPlan, Links, MeasuredStagedPlan, PredictedStagedPlan, Shape, StagedModel,
@@ -58,6 +59,9 @@ pub(super) fn shape(text: &str) -> Result<Shape> {
     };
     match numbers.first_key_value() {
         Some((name, _)) => Err(wrong(format!("there is no {name}"))),
+        None if !shape.hidden.is_multiple_of(shape.heads) => {
+            Err(wrong(format!("hidden = {} is no multiple of heads = {}", shape.hidden, shape.heads)))
+        }
         None => Ok(shape),
     }
 }
@@ -79,7 +83,9 @@ pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
         context.warn("too few plans have a measured max_mem: memory is not predicted");
     }
     let trained = trained(&model);
-    trained.predictions.contradictions().into_iter().for_each(|warning| context.warn(warning));
+    let contradictions = [&trained.predictions, &predictions("memory (bytes)", "peaks", model.peaks_left_out())];
+    let contradictions = contradictions.into_iter().filter_map(Predictions::contradictions);
+    contradictions.chain(model.unusual()).for_each(|warning| context.warn(warning));
     let files = files.write(&Model::Staged(Box::new(model)), &trained, context)?;
     Ok(Summary {
         findings: train.findings(time),
@@ -120,8 +126,6 @@ fn trained(model: &StagedModel) -> Trained {
     let memory_words =
         memory.map_or(String::new(), |off| format!(", its memory of {}", mean_and_median(off, &errors(peaks))));
     let error = |one: &LeftOutPlan| LeftOutError { name: one.name.clone(), mean: one.off_percent(), nine_of_ten: None };
-    let prediction =
-        |one: &LeftOutPlan| Prediction { name: one.name.clone(), measured: one.measured, predicted: one.predicted };
     Trained {
         title: "A model of steps of training in stages".to_owned(),
         subtitle: format!("Fitted on {count}."),
@@ -130,13 +134,16 @@ fn trained(model: &StagedModel) -> Trained {
             mean_and_median(time, &errors(steps))
         ),
         errors: steps.iter().map(error).collect(),
-        predictions: Predictions {
-            what: "step (s)",
-            series: vec![("steps".to_owned(), steps.iter().map(prediction).collect())],
-        },
+        predictions: predictions("step (s)", "steps", steps),
         tables: vec![left_out(steps, peaks)],
         parameters: None,
     }
+}
+
+fn predictions(what: &'static str, series: &str, plans: &[LeftOutPlan]) -> Predictions {
+    let one =
+        |one: &LeftOutPlan| Prediction { name: one.name.clone(), measured: one.measured, predicted: one.predicted };
+    Predictions { what, series: vec![(series.to_owned(), plans.iter().map(one).collect())] }
 }
 
 fn left_out(steps: &[LeftOutPlan], peaks: &[LeftOutPlan]) -> Table {
@@ -169,12 +176,13 @@ pub(super) fn predict(predict: &Predict, model: &StagedModel, context: &mut Cont
     let predicted = plans.iter().map(|plan| model.predict(&plan.plan)).collect::<Result<Vec<_>>>();
     let predicted = predicted.map_err(|error| error.file(file))?;
     warn_of_unmeasured(&predicted, context);
-    let table = table(&plans, &predicted);
+    let fitted: Vec<bool> = plans.iter().map(|plan| model.is_fitted(plan)).collect();
+    let table = table(&plans, &predicted, &fitted);
     if let Some(out) = &predict.out {
         overwrite::save(out, table.to_csv(), predict.overwrite)?;
     }
     Ok(Summary {
-        answer: compared(&plans, &predicted),
+        answer: compared(&plans, &predicted, &fitted),
         files: predict.out.iter().map(|out| ("predictions", out.clone())).collect(),
         json: json!({ "predictions": table.to_json(), "warnings": context.warnings() }),
         tables: vec![table],
@@ -203,7 +211,7 @@ pub(super) fn warn_of_unmeasured(predicted: &[PredictedStagedPlan], context: &mu
     }
 }
 
-fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan]) -> Table {
+fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[bool]) -> Table {
     let columns = [
         Column::text("plan", "plan"),
         Column::number("predicted_s", "step (s)"),
@@ -214,10 +222,11 @@ fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan]) -> Tab
         Column::number("peak_high_bytes", "to"),
         Column::number("measured_bytes", "measured"),
         Column::text("unmeasured", "never measured"),
+        Column::text("fitted", "fitted"),
     ];
     let mut table = Table::new("Predicted plans; nine of ten measurements are expected in the interval", columns);
     let bytes = |value: Option<f64>| value.map_or(Cell::from(""), |value| Bytes(value as u64).into());
-    for (plan, step) in plans.iter().zip(predicted) {
+    for ((plan, step), fitted) in plans.iter().zip(predicted).zip(fitted) {
         let time = step.step_s;
         table.row([
             Cell::from(plan.plan.name.as_str()),
@@ -229,27 +238,30 @@ fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan]) -> Tab
             bytes(step.peak_bytes.map(|peak| peak.interval.1)),
             bytes(plan.peak_bytes),
             step.unmeasured.join(", ").into(),
+            plan_table::fitted(*fitted),
         ]);
     }
     table
 }
 
-/// How far predictions are from what was measured; empty where nothing was.
-fn compared(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan]) -> String {
-    let pairs = || plans.iter().zip(predicted);
-    let steps = pairs().filter_map(|(plan, step)| Some((plan.step_s?, step.step_s)));
-    let peaks = pairs().filter_map(|(plan, step)| Some((plan.peak_bytes?, step.peak_bytes?)));
-    let quantities = [("steps", steps.collect::<Vec<_>>()), ("peaks of memory", peaks.collect())];
-    let sentences = quantities.iter().filter(|(_, pairs)| !pairs.is_empty()).map(|(what, pairs)| sentence(what, pairs));
-    sentences.collect::<Vec<_>>().join(" ")
+/// How far predictions are from what was measured.
+fn compared(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[bool]) -> String {
+    let triples = || plans.iter().zip(predicted).zip(fitted).map(|((plan, step), fitted)| (plan, step, *fitted));
+    let steps = triples().filter_map(|(plan, step, fitted)| Some((fitted, (plan.step_s?, step.step_s))));
+    let peaks = triples().filter_map(|(plan, step, fitted)| Some((fitted, (plan.peak_bytes?, step.peak_bytes?))));
+    let quantities = [("step", steps.collect::<Vec<_>>()), ("memory peak", peaks.collect())];
+    let sentences = quantities
+        .into_iter()
+        .map(|(what, pairs)| scored(pairs, &format!("measured {what}"), |pairs| sentence(what, pairs)));
+    sentences.filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn sentence(what: &str, pairs: &[(f64, Estimate)]) -> String {
     let errors: Vec<f64> = pairs.iter().map(|(truth, one)| 100.0 * (one.value / truth - 1.0).abs()).collect();
     let held = pairs.iter().filter(|(truth, one)| (one.interval.0..=one.interval.1).contains(truth)).count();
     format!(
-        "Of {} measured {what}, predictions are {} off in the median, {held} are within their interval.",
-        pairs.len(),
+        "Of {} that were not fitted, predictions are {} off in the median, {held} are within their interval.",
+        counted(pairs.len() as u64, &format!("measured {what}")),
         Percent(perf4sight_base::stats::median(&errors))
     )
 }

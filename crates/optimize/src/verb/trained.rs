@@ -2,7 +2,7 @@
 
 use crate::model_file::{self, Model};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::Percent;
+use perf4sight_base::units::{Percent, counted};
 use perf4sight_base::{overwrite, stats};
 use perf4sight_report::{Axis, Bars, Block, Chart, Page, Plot, Point, Scatter, Series, Table, sentence, significant};
 use perf4sight_verb::{Context, Summary};
@@ -64,19 +64,27 @@ pub(super) struct Prediction {
 const POOR: f64 = 20.0;
 /// What takes so many times as long as the others say, or as little, contradicts them.
 const APART: f64 = 3.0;
+/// It does too from this factor on, if it is so many times as far off as the others usually are: one batch that was doubled takes 1.9 times as long as
+/// given where the others are 2 % off.
+const APART_FROM_CLOSE: (f64, f64) = (1.5, 10.0);
 /// So many are named on either side.
 const NAMED: usize = 2;
 
 impl Predictions {
     /// What to look for where measurements contradict each other.
     pub fn contradictions(&self) -> Option<String> {
+        if self.series.iter().all(|(_, points)| points.is_empty()) {
+            return None;
+        }
         let all = self.series.iter().flat_map(|(_, points)| points);
         let mut ratios: Vec<(f64, &str)> = all.map(|one| (one.measured / one.predicted, one.name.as_str())).collect();
         ratios.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let off = stats::mean(&ratios.iter().map(|(ratio, _)| 100.0 * (1.0 / ratio - 1.0).abs()).collect::<Vec<_>>());
-        let is_far = |ratio: f64| !(1.0 / APART..=APART).contains(&ratio);
+        let usual = stats::median(&ratios.iter().map(|(ratio, _)| ratio.ln().abs()).collect::<Vec<_>>());
+        let far = (APART_FROM_CLOSE.1 * usual).clamp(APART_FROM_CLOSE.0.ln(), APART.ln());
+        let is_far = |ratio: f64| ratio.ln().abs() > far;
         let far = ratios.iter().any(|(ratio, _)| is_far(*ratio));
-        if ratios.is_empty() || !(far || off > POOR) {
+        if !(far || off > POOR) {
             return None;
         }
         let ends = ratios.iter().take(NAMED).chain(ratios.iter().rev().take(NAMED));
@@ -84,10 +92,29 @@ impl Predictions {
         let named: BTreeSet<String> =
             named.map(|(ratio, name)| format!("{name} ({} times)", significant(*ratio))).collect();
         Some(format!(
-            "some rows contradict others: compared with what the others say these take {}. A table does not say whether it holds times of several kinds of GPU or programs, or numbers in other units; fit each by itself",
+            "some rows contradict others: their {} is so many times what the others say: {}. A table does not say whether it holds several kinds of GPU or programs, numbers in other units, or the batch of all replicas where one's is meant; mend it, or fit each by itself",
+            self.what,
             named.into_iter().collect::<Vec<_>>().join("; ")
         ))
     }
+}
+
+/// How far predictions are from what was measured of plans, each with whether it was fitted: of those that were not, by `sentence`; empty where
+/// nothing was measured.
+pub(super) fn scored<T>(pairs: Vec<(bool, T)>, what: &str, sentence: impl Fn(&[T]) -> String) -> String {
+    let (fitted, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(is_fitted, _)| *is_fitted);
+    let others: Vec<T> = others.into_iter().map(|(_, pair)| pair).collect();
+    let scored = if others.is_empty() { String::new() } else { sentence(&others) };
+    let not_counted = match fitted.len() as u64 {
+        0 => String::new(),
+        count => format!(
+            "{} {} fitted, and {} nothing of others.",
+            counted(count, what),
+            if count == 1 { "was" } else { "were" },
+            if count == 1 { "says" } else { "say" }
+        ),
+    };
+    [scored, not_counted].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 impl TrainedFiles {
@@ -211,6 +238,10 @@ mod tests {
         assert_eq!(predictions(&[1.05, 0.95, 1.0]).contradictions(), None);
         let unit = predictions(&[1.05, 0.95, 10.0]).contradictions().unwrap();
         assert!(unit.contains("plan 2 (10") && !unit.contains("plan 1"), "{unit}");
+        // One batch that was doubled: 1.9 times, 32 times as far off as 2 %. With 10 % it is only 7 times as far.
+        let doubled = predictions(&[1.02, 0.98, 1.02, 0.98, 1.9]).contradictions().unwrap();
+        assert!(doubled.contains("plan 4 (1.9") && !doubled.contains("plan 1"), "{doubled}");
+        assert_eq!(predictions(&[1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.9]).contradictions(), None);
         let mixed = predictions(&[1.5, 0.66, 1.5, 0.66]).contradictions().unwrap();
         assert!(mixed.contains("plan 0 (1.5") && mixed.contains("plan 1 (0.66"), "{mixed}");
     }
