@@ -332,7 +332,7 @@ fn table(rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> Table {
     .number("low_us", "from (us)", |((_, one), _)| one.interval_us.0)
     .number("high_us", "to (us)", |((_, one), _)| one.interval_us.1)
     .number("measured_us", "measured (us)", |((row, _), _)| measured(row))
-    .text("fitted", "fitted", |(_, fitted)| plan_table::fitted(*fitted))
+    .text("fitted", "fitted", |(_, fitted)| plan_table::fitted(**fitted))
     .table()
 }
 

@@ -210,13 +210,6 @@ mod tests {
         let steps: Vec<(usize, &[RankStep])> = steps.iter().enumerate().map(|(nth, ranks)| (nth, &ranks[..])).collect();
         assert_eq!(for_exchanges(&steps, 0), BTreeMap::from([(0, 2), (1, 4), (2, 6)]));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::rows::Row;
-    use super::*;
-    use crate::graph::Calls;
 
     /// From 100.4 ns on for 50.6: rounded each, 100 and 51, which ends at 151, and what begins at its end of 151.0 does so, too. From 100.6 on for 50.6: 101 and 51, which
     /// end at 152, 1 ns after what begins at 151.2, which is 151. Two apart are not the same moment.
