@@ -235,7 +235,7 @@ mod tests {
             let events =
                 [vec![event("cpu_op", "aten::mm", 0, 10), wait(10, 20), wait(50, 700), kernel.clone()], mark].concat();
             std::fs::write(&file, serde_json::json!({"traceEvents": events}).to_string()).unwrap();
-            let all = operations(&Job::read(&[file.clone()]).unwrap());
+            let all = operations(&Job::read(std::slice::from_ref(&file)).unwrap());
             all.into_iter().find(|one| one.kind == Kind::Runtime).map(|one| (one.count, one.mean))
         };
         assert_eq!(waits(Vec::new()), Some((1.0, 0.02)));

@@ -82,7 +82,7 @@ impl Launches {
         let launching = |event: &&Event| is_call(event) && trace.name(event).contains(LAUNCH);
         let launching: Vec<&Event> = trace.events.iter().filter(launching).collect();
         let has_work = |event: &&&Event| done.contains(&event.correlation) || calls.alike.contains(&event.correlation);
-        let last = launching.iter().filter(has_work).next_back().map_or(i64::MAX, |event| event.start);
+        let last = launching.iter().rfind(has_work).map_or(i64::MAX, |event| event.start);
         let lost = launching.iter().filter(|event| event.start < last && !has_work(event));
         self.lost = lost.map(|event| event.start).collect();
         self.calls = launching.len() as u64;
