@@ -177,6 +177,46 @@ fn timelines_begin_at_zero_and_no_slices_of_a_row_overlap_in_part() {
     }
 }
 
+/// Thirty exchanges of two ranks, one every 50 ms, whose ends agree to the nanosecond by one clock, or drift by 100 µs a second: over 1.5 s. Files that are
+/// named after one host have one clock, whose uncertainty is no figure; others are known to a microsecond at best.
+#[test]
+fn one_clock_has_no_uncertainty_and_a_drift_is_no_offset_alone() {
+    let clocks = |names: [&str; 2], rate: f64| {
+        let (traces, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (rank, name) in names.into_iter().enumerate() {
+            let process = 4711 + rank;
+            let own = |moment: f64| moment * if rank == 1 { 1.0 + rate } else { 1.0 };
+            let events = (0..30).flat_map(|number| {
+                let begin = 50_000.0 * f64::from(number);
+                let event = |name: &str, category: &str, thread: usize, from: f64, to: f64| {
+                    let (from, long) = (own(from), own(to) - own(from));
+                    format!(
+                        r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": {process}, "tid": {thread}, "ts": {from:.3}, "dur": {long:.3}, "args": {{"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float", "Group size": 2}}}}"#
+                    )
+                };
+                [
+                    event(&format!("ProfilerStep#{number}"), "user_annotation", process, begin, begin + 49_000.0),
+                    event("ncclKernel", "kernel", 7, begin + 1_000.0, begin + 20_000.0),
+                ]
+            });
+            let events: Vec<String> = events.collect();
+            let text = format!(
+                r#"{{"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "traceEvents": [{}]}}"#,
+                events.join(", ")
+            );
+            fs::write(traces.path().join(name), text).unwrap();
+        }
+        replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+        let row = read(out.path())["ranks"][1].clone();
+        ["clock_sure_ms", "clock_drift_us_per_s"].map(|key| row[key].as_f64())
+    };
+    let (host, others) = (["a_4711.17.pt.trace.json", "a_4712.18.pt.trace.json"], ["rank0.json", "rank1.json"]);
+    assert_eq!(clocks(host, 0.0), [None, None]);
+    assert_eq!(clocks(others, 0.0), [Some(0.001), None]);
+    let [_, drift] = clocks(others, 100e-6);
+    assert!(drift.is_some_and(|drift| (drift + 100.0).abs() < 1.0), "{drift:?}");
+}
+
 /// Dumps without times give the same keys as traces, into the folder that was chosen.
 #[test]
 fn a_hang_is_written_with_the_keys_of_every_replay() {
