@@ -166,7 +166,10 @@ mod tests {
     use super::Segment;
     use crate::zoo;
     use crate::zoo::Dataset;
-    use crate::{Activation, Binary, Conv, Network, NetworkBuilder, NodeId, Op, Shape, Window};
+    use crate::{
+        Activation, Affine, Binary, Cell, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Recurrent, Shape, TopK,
+        Unknown, Window,
+    };
     use perf4sight_step::workload::{Checkpoint, Stage, Step, Trainable};
 
     fn names(network: &Network, cuts: &[NodeId]) -> Vec<String> {
@@ -236,6 +239,39 @@ mod tests {
         assert_eq!(again("all"), whole);
         assert!(again("classifier").iter().all(|count| *count == 0));
         assert_eq!(again("layer4.*").iter().filter(|count| **count > 0).count(), 2);
+    }
+
+    /// What PyTorch 2.15 enters twice at the end of `checkpoint(lambda x: operation(1.5 * x), x, use_reentrant=False)`: what saves masks, states, statistics,
+    /// places or its result. Of inputs alone it stops in front of the operation.
+    #[test]
+    fn what_saves_what_it_makes_runs_again() {
+        let enters_twice = |op: Op| {
+            let mut builder = NetworkBuilder::new("segment", Shape::new([6, 8]));
+            let linear = Op::Linear(Linear { out_features: 8, bias: false });
+            let read = builder.add("read", linear, &[builder.input()]).unwrap();
+            let last = builder.add("last", op, &[read]).unwrap();
+            let network = builder.finish(last);
+            let [segment] = network.segments(&[last]).try_into().unwrap();
+            network.runs_again(&segment, &network.gradients()).contains(&last.index())
+        };
+        let recurrent = |cell| Op::Recurrent(Recurrent { cell, hidden: 8, both_ways: true, bias: true, last: false });
+        let known_by_name = Op::Unknown(Unknown::new("LSTM", Shape::new([6, 1, 8]), 1000));
+        let largest = Op::TopK(TopK { axis: 0, count: 2, largest: true, places: false });
+        let of_rows = Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift };
+        let activation = Op::Activation;
+        let makes =
+            Cell::ALL.map(recurrent).into_iter().chain([known_by_name, Op::Dropout { rate: 0.5 }, largest, of_rows]);
+        for op in makes.chain([activation(Activation::Relu), Op::Softmax { axis: 1 }]) {
+            assert!(enters_twice(op.clone()), "{op:?}");
+        }
+        let reads = [
+            Op::Linear(Linear { out_features: 8, bias: true }),
+            activation(Activation::Gelu),
+            Op::Dropout { rate: 0.0 },
+        ];
+        for op in reads {
+            assert!(!enters_twice(op.clone()), "{op:?}");
+        }
     }
 
     /// A normalisation saves the statistics of its batch, which are results: PyTorch enters that of `checkpoint(x + bn(conv(x)))` twice.

@@ -23,7 +23,10 @@ pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let sums = match facts.auxiliary {
         Some(Auxiliary::Sums(queries)) => Some(Keep(Amount::per_sample(product([Number::Fp32.bytes(), queries])))),
-        None | Some(Auxiliary::Statistics(_) | Auxiliary::Indices | Auxiliary::Draw) => None,
+        None
+        | Some(Auxiliary::Statistics(_) | Auxiliary::Indices | Auxiliary::Draw | Auxiliary::Mask | Auxiliary::States) => {
+            None
+        }
     };
     let read = (0..operation.node.inputs.len()).map(Saved::Input);
     let [forward, backward] =

@@ -265,8 +265,8 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// The tensors of forward apart from the result.
 fn with_buffers(operation: Operation, facts: &Facts) -> Vec<Move> {
     match facts.auxiliary {
-        // Attention and dropout have rules of their own.
-        None | Some(Auxiliary::Sums(_) | Auxiliary::Draw) => Vec::new(),
+        // Attention, dropout and recurrent layers have rules of their own.
+        None | Some(Auxiliary::Sums(_) | Auxiliary::Draw | Auxiliary::Mask | Auxiliary::States) => Vec::new(),
         Some(Auxiliary::Statistics(rows)) => {
             vec![Keep(Amount::per_sample(times([operation.step.weight(), rows]))); 2]
         }

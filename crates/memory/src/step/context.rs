@@ -143,10 +143,6 @@ impl<'a> StepContext<'a> {
         self.operations.trained.gradients[id.index()]
     }
 
-    pub fn runs_again(&self, segment: &Segment) -> std::ops::Range<usize> {
-        self.network.runs_again(segment, &self.operations.trained.gradients)
-    }
-
     /// How often each result is read in forward, the network's results once more.
     pub fn reads(&self) -> Vec<usize> {
         self.operations.reads.clone()

@@ -4,7 +4,7 @@ use super::context::StepContext;
 use super::recorder::Recorder;
 use super::set_up::SetUp;
 use crate::rules::{CastBy, Move, Saved};
-use crate::tensor::{FewTensors, Role, TensorId};
+use crate::tensor::{FewTensors, Phase, Role, TensorId};
 use perf4sight_network::NodeId;
 use std::collections::BTreeMap;
 
@@ -25,23 +25,36 @@ impl<'a> ForwardRecorder<'a> {
 
     /// One node's forward: its result and the tensors kept for backward.
     pub fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
+        let (result, kept) = self.run_moves(id, inputs, &self.context.rule(id).forward);
+        (result.expect("every rule makes a result"), kept)
+    }
+
+    /// A node's forward until autograd has saved its last tensor, where a segment that runs again stops: in front of the operation where that is an input.
+    pub fn run_until_saved(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
+        let rule = self.context.rule(id);
+        let last = rule.forward.iter().rposition(|step| matches!(step, Move::Keep(_)));
+        let moves = match rule.saves.contains(&Saved::Output) {
+            true => rule.forward.len(),
+            false => last.map_or(0, |last| last + 1),
+        };
+        if moves > 0 {
+            self.recorder.begin(Phase::Forward, id);
+        }
+        let (result, kept) = self.run_moves(id, inputs, &rule.forward[..moves]);
+        self.recorder.release_all(result);
+        kept
+    }
+
+    /// What the first moves of a node's forward make, and the tensors kept for backward.
+    fn run_moves(&mut self, id: NodeId, inputs: &[TensorId], moves: &[Move]) -> (Option<TensorId>, FewTensors) {
         let weights = self.cast_weights(id);
         let read = self.cast_inputs(id, inputs);
-        let (result, mut kept) = self.compute(id, &read);
+        let (result, mut kept) = self.compute(id, &read, moves);
         if self.needs_backward(id) {
-            kept.extend(self.save(id, (inputs, &read), &weights, Some(result)));
+            kept.extend(self.save(id, (inputs, &read), &weights, result));
         }
         self.recorder.release_all(read.into_iter().chain(weights.into_iter().flatten()));
         (result, kept)
-    }
-
-    /// The tensors that autograd saves of a node's inputs, before its other allocations.
-    pub fn save_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
-        let weights = self.cast_weights(id);
-        let read = self.cast_inputs(id, inputs);
-        let kept = self.save(id, (inputs, &read), &weights, None);
-        self.recorder.release_all(read.into_iter().chain(weights.into_iter().flatten()));
-        kept
     }
 
     /// Releases the casts of weights, except those needed in backward.
@@ -110,11 +123,11 @@ impl<'a> ForwardRecorder<'a> {
         read
     }
 
-    /// The result of a node, and the other tensors that it makes for backward.
-    fn compute(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
+    /// The result of a node, if moves make it, and the other tensors that they make for backward.
+    fn compute(&mut self, id: NodeId, inputs: &[TensorId], moves: &[Move]) -> (Option<TensorId>, FewTensors) {
         let (context, recorder) = (self.context, &mut self.recorder);
         let (mut result, mut kept, mut borrowed) = (None, FewTensors::new(), FewTensors::new());
-        for step in &context.rule(id).forward {
+        for step in moves {
             match *step {
                 Move::Output => {
                     result = Some(recorder.allocate(context.result(id), Role::Activations, id));
@@ -137,7 +150,7 @@ impl<'a> ForwardRecorder<'a> {
                 }
             }
         }
-        let result = result.expect("every rule makes a result");
+        recorder.release_all(borrowed);
         // Without a gradient nothing is kept.
         if !self.needs_backward(id) {
             self.recorder.release_all(kept.drain(..));

@@ -103,6 +103,10 @@ pub enum Auxiliary {
     Sums(u64),
     /// A random number for every sample.
     Draw,
+    /// Which elements of the result are zeros.
+    Mask,
+    /// The states and gates of all time steps.
+    States,
 }
 
 /// How an operation computes the gradients of its inputs.

@@ -128,5 +128,10 @@ pub(super) fn dropout<'a>(rate: f32, at: At) -> Facts<'a> {
     }
     let outputs = at.outputs();
     let traffic = Traffic { inference: 0.0, ..Traffic::new(2.25 * outputs, 2.25 * outputs) };
-    Facts { storage: Storage::Needed, traffic, ..Facts::new(Nature::Dropout, Coupling::Same, Gradient::Made) }
+    Facts {
+        storage: Storage::Needed,
+        traffic,
+        auxiliary: Some(Auxiliary::Mask),
+        ..Facts::new(Nature::Dropout, Coupling::Same, Gradient::Made)
+    }
 }

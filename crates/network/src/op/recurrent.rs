@@ -1,6 +1,6 @@
 //! Recurrent layers: one layer of PyTorch's LSTM, GRU or RNN, in one direction or in both.
 
-use super::effects::{Gradient, Needs, Spans, Storage, Traffic, Weight};
+use super::effects::{Auxiliary, Gradient, Needs, Spans, Storage, Traffic, Weight};
 use super::facts::{At, Coupling, Facts, Nature};
 use crate::Shape;
 
@@ -100,6 +100,7 @@ impl Recurrent {
             macs: (steps as u64).saturating_mul(matrices as u64),
             storage: Storage::Needed,
             needs: Needs::Inputs,
+            auxiliary: Some(Auxiliary::States),
             traffic: Traffic::new(inputs + outputs, inputs + 2.0 * outputs),
             ..Facts::new(Nature::Recurrent(self), Coupling::Remembered(self), Gradient::Made)
         }

@@ -2,7 +2,7 @@
 
 use super::Op;
 use super::attributes::Unknown;
-use super::effects::{Gradient, Needs, Spans, Storage, Traffic, Weight};
+use super::effects::{Auxiliary, Gradient, Needs, Spans, Storage, Traffic, Weight};
 use super::facts::{At, Coupling, Facts, Nature};
 use crate::{Node, NodeId, Shape};
 
@@ -28,6 +28,7 @@ impl Unknown {
             across: self.across,
             storage: Storage::Needed,
             needs: Needs::Inputs,
+            auxiliary: self.is_recurrent().then_some(Auxiliary::States),
             traffic: Traffic::new(inputs + outputs, inputs + 2.0 * outputs),
             ..Facts::new(Nature::Unknown(self), Coupling::Unknown(self), Gradient::Made)
         }
