@@ -9,6 +9,8 @@ from ._answers import Devices, MemoryEstimate, Prediction, _shares, amount
 from ._errors import Error
 
 Amount = Union[str, int]
+# What the program warns of where it knows operations by name alone (crates/onnx/src/warning.rs): their cost is guessed, and their memory unless the module was followed.
+GUESSED = "the others can be run by no worker, and what they cost is guessed from"
 
 
 def predict(
@@ -82,10 +84,11 @@ def estimate_memory(
         raise Error("estimate_memory is about one kind of device, and %s are several\n  expected: one of them\n  help: predict(..., target=%r) is about all" % (target, target))
     answer = reply["networks"][0]
     point = answer["predictions"][0]
+    heard = (warning for warning in reply["warnings"] if not (network.followed and GUESSED in warning))
     return MemoryEstimate(
         network=network.name, target=target, stage=stage, step=reply["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
         low_bytes=point["memory_low_bytes"], high_bytes=point["memory_high_bytes"],
-        components=_shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes"), warnings=(*network.warnings, *reply["warnings"]),
+        components=_shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes"), warnings=(*network.warnings, *heard),
         _network=network, _words=asked)
 
 

@@ -39,6 +39,8 @@ class Network:
     batch: int
     # What whoever asks about it should know.
     warnings: Tuple[str, ...] = ()
+    # Whether the memory of the step is that of the module itself, not of its graph.
+    followed: bool = False
 
     @contextlib.contextmanager
     def file(self) -> Iterator[str]:
@@ -58,7 +60,8 @@ class Network:
         """The same with what passes of the module itself take, which holds more than a graph: where that cannot be found out, a warning."""
         note = _following.note(module, _inputs.read(module.forward, inputs), settings, stage, batches)
         unknown = () if note or note is None else (UNFOLLOWED,)
-        return replace(self, onnx=self.onnx + _note(FOLLOWED, note or ""), warnings=(*self.warnings, *unknown))
+        followed = bool(note) and (settings.get("checkpoint") or "none") == "none"
+        return replace(self, onnx=self.onnx + _note(FOLLOWED, note or ""), warnings=(*self.warnings, *unknown), followed=followed)
 
     def operations(self) -> Any:
         """What it runs, whatever the exporter called it; what is wrong with it, where it cannot be read."""

@@ -151,7 +151,8 @@ class Estimates(unittest.TestCase):
         model, inputs = Greatest(), torch.rand(64, 32)
         estimate = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum")
         self.assertLess(abs(estimate.tensors_bytes / counted(model, inputs) - 1), 0.001)
-        self.assertIn("cummax x1", estimate.warnings[0])
+        self.assertEqual(estimate.warnings, ())  # memory follows the module, and its latency alone is guessed
+        self.assertIn("cummax x1", perf4sight.predict(model, inputs, target="cpu").warnings[0])
         with self.assertRaises(Exception):  # PyTorch's exporter is as it was
             torch.onnx.export(model, inputs, os.devnull, **({"dynamo": False} if "dynamo" in torch.onnx.export.__code__.co_varnames else {}))
 
