@@ -45,6 +45,8 @@ pub(crate) enum Move {
     /// One of several steps of a backward is done: the incoming gradient is freed with the first, and the tensor kept
     /// last with each.
     StepDone,
+    /// A tensor kept for backward is freed: the latest still held, or the one that many before it.
+    DropKept(usize),
 }
 
 /// A tensor that autograd saves without a copy.

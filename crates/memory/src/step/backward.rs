@@ -125,6 +125,7 @@ impl<'a> BackwardRecorder<'a> {
                 Move::StepDone => {
                     self.recorder().release_all(incoming.take().into_iter().chain(kept.pop()));
                 }
+                Move::DropKept(before) => self.recorder().give_back(before, &mut kept),
                 Move::CopyGradient => {
                     let copy = self.gradient(context.gradient(id), id);
                     self.recorder().release_all(incoming.replace(copy));

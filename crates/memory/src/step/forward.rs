@@ -145,7 +145,8 @@ impl<'a> ForwardRecorder<'a> {
                 | Move::WeightGradient(_)
                 | Move::PassWeightGradient(_)
                 | Move::CopyGradient
-                | Move::StepDone => {
+                | Move::StepDone
+                | Move::DropKept(_) => {
                     unreachable!("no rule makes gradients in its forward")
                 }
             }

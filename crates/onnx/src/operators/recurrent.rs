@@ -6,7 +6,7 @@ use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
 use crate::translate::{Translation, own_name};
 use crate::value::{Feature, Value};
-use perf4sight_network::{Cell, Op, Recurrent, Shape};
+use perf4sight_network::{Cell, NodeId, Op, Recurrent, Shape};
 
 /// ONNX has the time steps first, then the batch; results have their directions before it.
 const BATCH: usize = 1;
@@ -42,13 +42,20 @@ fn begins_with_zeros(to: &Translation, call: &Call) -> bool {
         Value::Absent | Value::Constant(_) | Value::Opaque(_) => true,
         // The default exporter stores them.
         Value::Weight(weight) => weight.is_made_up(),
-        Value::Feature(state) => {
-            let node = to.builder.node(state.id);
-            matches!(node.op, Op::Parameter(_)) && node.trained == Some(0)
-        }
+        Value::Feature(state) => is_untrained(to, state.id),
         _ => false,
     };
     is_zero(5) && is_zero(6)
+}
+
+/// Whether it is, or is a part of, a table that nobody trains: layers of a stack begin with parts of one.
+fn is_untrained(to: &Translation, state: NodeId) -> bool {
+    let node = to.builder.node(state);
+    match (&node.op, node.inputs.as_slice()) {
+        (Op::Parameter(_), _) => node.trained == Some(0),
+        (Op::Slice { .. }, &[whole]) => is_untrained(to, whole),
+        _ => false,
+    }
 }
 
 /// The layer by its attributes; the result is that of all time steps.
