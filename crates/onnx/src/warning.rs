@@ -163,7 +163,7 @@ impl Display for Warning {
             Warning::AcrossSamples(nodes) => across_samples(f, nodes),
             Warning::Recurrent(count) => write!(
                 f,
-                "what training keeps of {} goes by multiples of its result that were measured of 128 numbers in and out: of other sizes memory may be a \
+                "what training keeps of {} was measured on one kind of processor: on others, and in files that do not tell all of it, memory may be a \
                  quarter off; perf4sight.estimate_memory follows the module itself",
                 counted(*count as u64, "recurrent layer")
             ),

@@ -98,7 +98,7 @@ fn recurrent_layers_cost_the_products_they_are() {
         let answer = format!("read and write, that of {operator} from the products too");
         let is_warned = warnings.iter().any(|warning| warning.contains(&answer));
         assert_eq!(is_warned, operator == "GRU", "{warnings:?}");
-        assert!(operator == "GRU" || warnings[0].contains("1 recurrent layer goes by multiples"), "{warnings:?}");
+        assert!(operator == "GRU" || warnings[0].contains("1 recurrent layer was measured"), "{warnings:?}");
     }
 }
 
