@@ -471,7 +471,7 @@ fn hundreds_of_ranks_are_one_run() {
 #[test]
 fn warnings_that_are_alike_are_said_once() {
     let broken = |count: u32| -> Vec<String> {
-        let late = (0..count).map(|at| event("cpu_op", "aten::add", &(99 + 100 * at).to_string(), "50"));
+        let late = (0..count).map(|at| event("cpu_op", "aten::add", &(95 + 100 * at).to_string(), "50"));
         let steps = steps(0).into_iter().filter(|event| !event.contains("python_function"));
         steps
             .chain((0..3).map(|at| event("cpu_op", "aten::sum", &(90 + 100 * at).to_string(), "10")))

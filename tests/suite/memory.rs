@@ -146,7 +146,7 @@ fn optimizers_differ_by_the_state_they_keep() {
         Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).peak(1).allocated
     };
     let [published, momentum, sgd, adam, adamw, rmsprop] = Optimizer::ALL.map(peak);
-    assert!(sgd < momentum && momentum < published && published < adam);
+    assert!(sgd < momentum && momentum <= published && published < adam);
     assert_eq!([adamw, rmsprop], [adam, published], "the same states and as much borrowed");
     assert!(Optimizer::parse("adamv").unwrap_err().to_string().contains("did you mean \"adam"));
 }
@@ -410,7 +410,8 @@ fn recurrent_layers_keep_what_every_time_step_needs() {
     };
     let result = f64::from(4 * 16 * 64 * 128);
     for (kind, measured) in [("LSTM", 25.6 - 2.0), ("GRU", 12.0 - 1.0), ("RNN", 5.3 - 2.0)] {
-        let beside = (peak(kind) - peak("Anything")) / result;
+        // An operation of another kind keeps what it reads, of which these have a copy.
+        let beside = (peak(kind) - peak("Anything")) / result + 1.0;
         assert!((beside / measured - 1.0).abs() < 0.15, "{kind}: {beside} times its result, measured {measured}");
     }
 }

@@ -59,11 +59,11 @@ fn reading(rule: Rule, operation: Operation) -> Rule {
 }
 
 fn is_recurrent(operation: Operation, node: &Node) -> bool {
-    match operation.network.facts(node).nature {
-        Nature::Recurrent(_) => true,
-        Nature::Unknown(unknown) => unknown.is_recurrent(),
-        _ => false,
+    let nature = operation.network.facts(node).nature;
+    if let Nature::Unknown(unknown) = nature {
+        return unknown.is_recurrent();
     }
+    matches!(nature, Nature::Recurrent(_))
 }
 
 fn without_input(saves: &[Saved]) -> Vec<Saved> {

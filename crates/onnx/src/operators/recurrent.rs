@@ -51,11 +51,10 @@ fn begins_with_zeros(to: &Translation, call: &Call) -> bool {
 /// Whether it is, or is a part of, a table that nobody trains: layers of a stack begin with parts of one.
 fn is_untrained(to: &Translation, state: NodeId) -> bool {
     let node = to.builder.node(state);
-    match (&node.op, node.inputs.as_slice()) {
-        (Op::Parameter(_), _) => node.trained == Some(0),
-        (Op::Slice { .. }, &[whole]) => is_untrained(to, whole),
-        _ => false,
+    if let (Op::Slice { .. }, &[whole]) = (&node.op, node.inputs.as_slice()) {
+        return is_untrained(to, whole);
     }
+    matches!(node.op, Op::Parameter(_)) && node.trained == Some(0)
 }
 
 /// The layer by its attributes; the result is that of all time steps.

@@ -29,6 +29,12 @@ impl StepGraph {
         self
     }
 
+    /// The same where queues of GPUs hold work of earlier steps: medians of what they hold in several steps belong to no one of these.
+    pub(crate) fn with_settled_queues(self) -> Self {
+        let is_held = self.graph.nodes().iter().any(|node| node.kind == Kind::Backlog && node.duration > SAME);
+        if is_held { self.settled() } else { self }
+    }
+
     /// By how many nanoseconds each rank begins the next step later than the first of its island, and its streams later than it.
     fn next_begins(&self, islands: &[usize], backlogs: &[NodeId]) -> Vec<(NodeId, u64)> {
         let schedule = simulate(&self.graph);

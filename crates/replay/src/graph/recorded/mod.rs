@@ -103,7 +103,7 @@ impl Recorded {
         let middle = [by_time.len().saturating_sub(1) / 2, by_time.len() / 2].map(|place| {
             by_time.get(place).map(|index| Load::of(&usual, &works, &self.durations[*index])).unwrap_or_default()
         });
-        middle[0].between(&middle[1]).on(usual, &works).settled()
+        middle[0].between(&middle[1]).on(usual, &works).with_settled_queues()
     }
 
     /// Takes no step for typical: the one of median length is shown, and the mean of all counts.
@@ -124,7 +124,7 @@ impl Recorded {
             let shortest = (0..self.recorded.len()).min_by_key(|index| self.recorded[*index]);
             return shortest.map_or_else(|| self.typical.clone(), |index| self.step(index));
         }
-        self.with(durations::least).settled()
+        self.with(durations::least).with_settled_queues()
     }
 
     fn with(&self, of: fn(&[u64]) -> u64) -> StepGraph {
@@ -190,7 +190,7 @@ impl Rows {
         let mut typical = assembly.step;
         let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
         durations::set(&mut typical.graph, &durations, &undisturbed(&recorded), durations::median);
-        let typical = typical.settled();
+        let typical = typical.with_settled_queues();
         let usual = typical.time(&simulate(&typical.graph));
         let varies = mean_but_longest(&recorded) > VARIES * usual as f64
             && varies::shows(&typical.graph, &durations, &recorded, usual);
