@@ -114,9 +114,8 @@ pub struct Trace {
     pub(crate) collectives: Vec<Collective>,
 }
 
-/// Nanoseconds by which two things of a thread overlap at most where begin and duration were rounded each on its own: old profilers write
-/// whole microseconds, and programs that rewrite traces hold times in floating-point numbers of 0.25 µs.
-const ROUNDING: i64 = 1_000;
+/// The coarsest unit of a trace's times in nanoseconds: old profilers write whole microseconds.
+const COARSEST: i64 = 1_000;
 
 impl TrackId {
     pub fn index(self) -> usize {
@@ -148,8 +147,19 @@ impl Trace {
         self.end_before_next();
     }
 
-    /// Ends what a thread does where the next thing begins, if the two overlap in part by no more than rounding makes.
+    /// Nanoseconds that times of threads were rounded to: what all of them are multiples of, after the first. Programs
+    /// that keep them in floating-point numbers write multiples of 0.25 µs.
+    fn unit(&self) -> i64 {
+        let mut begins = self.events.iter().filter(|event| event.category.on_thread()).map(|event| event.start);
+        let first = begins.next().unwrap_or(0);
+        begins.map(|begin| begin.saturating_sub(first)).fold(0, greatest_common_divisor).min(COARSEST)
+    }
+
+    /// Ends what a thread does where the next thing begins, if the two overlap in part by no more than the unit that
+    /// begin and duration were rounded to, each on its own. If the second reaches less far beyond the first than into
+    /// it, it is rather its end that was rounded.
     fn end_before_next(&mut self) {
+        let unit = self.unit();
         let mut open: Vec<Vec<usize>> = vec![Vec::new(); self.tracks.len()];
         for index in 0..self.events.len() {
             let event = self.events[index];
@@ -160,7 +170,7 @@ impl Trace {
             while let Some(&last) = own.last() {
                 let before = &mut self.events[last];
                 let overlap = before.end().saturating_sub(event.start);
-                let is_rounding = overlap <= ROUNDING && before.end() < event.end();
+                let is_rounding = overlap <= unit && overlap < event.end().saturating_sub(before.end());
                 if overlap > 0 && !is_rounding {
                     break;
                 }
@@ -185,16 +195,21 @@ impl Trace {
     }
 }
 
+fn greatest_common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// An operator from 0 to 100 µs, one in it from 50 to 100, one from 100 to 180 and one in that. If the third begins 1 ns too early by rounding, the
-    /// first two end there; 2 µs are no rounding, and kernels of a stream may overlap.
+    /// An operator from 0 to 100 µs, one in it from 50 to 100, one from 100 to 180 and one in that. If the third begins too early by one unit, the
+    /// first two end there: by 1 ns where times are whole nanoseconds, by 1 µs where they are whole microseconds. More is no rounding, and kernels
+    /// of a stream may overlap. What begins one unit before another's end and reaches no further beyond it is within it.
     #[test]
     fn what_overlaps_by_rounding_follows_each_other() {
-        let ends = |category: Category, shift: i64| {
-            let times = [(0, 100_000), (50_000, 50_000), (100_000 - shift, 80_000), (170_000, 5_000)];
+        let ends = |category: Category, shift: i64, third: i64| {
+            let times = [(0, 100_000), (50_000, 50_000), (100_000 - shift, third), (170_000, 5_000)];
             let event = |(start, duration)| Event {
                 start,
                 duration,
@@ -212,10 +227,18 @@ mod tests {
             trace.put_in_order();
             trace.events.iter().map(Event::end).collect::<Vec<i64>>()
         };
-        assert_eq!(ends(Category::Operator, 1), [99_999, 99_999, 179_999, 175_000]);
-        assert_eq!(ends(Category::Operator, 0), [100_000, 100_000, 180_000, 175_000]);
-        assert_eq!(ends(Category::Operator, 2_000), [100_000, 100_000, 178_000, 175_000]);
-        assert_eq!(ends(Category::Kernel, 1), [100_000, 100_000, 179_999, 175_000]);
+        let whole = [100_000, 100_000];
+        for (shift, third, first, last) in [
+            (1, 80_000, [99_999; 2], 179_999),
+            (1_000, 80_000, [99_000; 2], 179_000),
+            (0, 80_000, whole, 180_000),
+            (801, 80_000, whole, 179_199),
+            (2_000, 80_000, whole, 178_000),
+            (1_000, 2_000, whole, 101_000),
+        ] {
+            assert_eq!(ends(Category::Operator, shift, third), [first[0], first[1], last, 175_000], "{shift}");
+        }
+        assert_eq!(ends(Category::Kernel, 1, 80_000), [100_000, 100_000, 179_999, 175_000]);
     }
 
     #[test]
