@@ -7,12 +7,12 @@ use crate::communication::{Algorithm, Communication, Cost, cost_of_table, fit};
 use crate::graph::recorded::{Correction, Distortion, LeftOut, Recorded};
 use crate::graph::{RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
-use crate::ranks::Job;
+use crate::ranks::{Job, Rank};
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
 use crate::what_if::{Change, InHalf, Known, Outcome, depends_on_step, parse_with, predict};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_base::stats::{median, percentile};
+use perf4sight_base::stats::{mean, median, percentile};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -138,14 +138,6 @@ impl Request {
         self.what_ifs.iter().try_for_each(|text| changes(text, &known).map(drop))?;
         // Whether a table can be read does not depend on the number of ranks.
         self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
-    }
-
-    /// Why a scenario has no answer whatever the traces are: it is of another GPU, and no model of operations is given.
-    pub(crate) fn lacks_model(&self) -> Option<Error> {
-        let is_of_gpu = |text: &&String| text.split(';').any(|change| subject(change) == ("gpu", true));
-        let text = self.what_ifs.iter().find(is_of_gpu).filter(|_| self.cost_model.is_none())?;
-        let error = Error::usage(format!("what-if \"{text}\" has no answer without a model of operations"));
-        Some(error.help("give one with --cost-model; perf4sight cost-model train fits it"))
     }
 
     /// What changes may rest on besides the traces.
@@ -361,7 +353,13 @@ const FALLS_BEHIND: f64 = 1.1;
 
 /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
 pub fn ahead(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
-    let on_threads = analysis.step()?.mean * 1e6;
+    let job = &analysis.job;
+    let of_rank = |(index, rank): (usize, &Rank)| {
+        let lengths =
+            job.steps.iter().map(|step| rank.steps[step.of[index]].window).map(|(begin, end)| (end - begin) as f64);
+        mean(&lengths.collect::<Vec<_>>())
+    };
+    let on_threads = job.ranks.iter().enumerate().map(of_rank).fold(0.0, f64::max);
     let step = median(&recorded.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>());
     (step > FALLS_BEHIND * on_threads).then_some(on_threads as u64)
 }

@@ -1,7 +1,7 @@
 //! Statistics of every operation of a job: how often it runs, how long, and its share of the steps.
 
-use crate::ranks::Job;
-use perf4sight_traces::intervals::Interval;
+use crate::ranks::launches::launched;
+use crate::ranks::{Job, Step};
 use perf4sight_traces::{Category, Event, NameId, Phase, Trace};
 use std::collections::{BTreeMap, HashMap};
 
@@ -56,6 +56,14 @@ impl Kind {
             Kind::Range => "range",
         }
     }
+
+    /// Whether operations of this kind are calls of a thread.
+    fn is_call(self) -> bool {
+        match self {
+            Kind::Operator | Kind::Runtime | Kind::Range => true,
+            Kind::Kernel | Kind::Exchange | Kind::Copy => false,
+        }
+    }
 }
 
 /// The number, sum and sum of squared deviations of values, by Welford's recurrence.
@@ -86,10 +94,12 @@ struct Runs {
 }
 
 impl Runs {
-    /// Adds a run; what of it is behind the end of its step covers nothing.
-    fn add(&mut self, event: &Event, end_of_step: i64) {
-        self.moments.add(event.duration as f64 / 1e6);
-        let end = event.end().min(end_of_step);
+    /// Adds a run; what of it is behind the end of its step covers nothing. A call that goes on there is one that the
+    /// profiler was stepped in, such as the optimizer's, and what follows is the profiler's.
+    fn add(&mut self, kind: Kind, event: &Event, step: &Step) {
+        let end = event.end().min(if kind.is_call() { step.window.1 } else { step.work.1 });
+        let duration = if kind.is_call() { end.saturating_sub(event.start) } else { event.duration };
+        self.moments.add(duration as f64 / 1e6);
         let first = if self.moments.count == 1 { event.start } else { self.until.max(event.start) };
         self.covered += end.saturating_sub(first).max(0);
         self.until = end.max(first);
@@ -101,9 +111,9 @@ pub fn operations(job: &Job) -> Vec<Operation> {
     let mut moments: BTreeMap<(Kind, String), (Moments, f64)> = BTreeMap::new();
     let mut steps = 0.0;
     for (index, rank) in job.ranks.iter().enumerate() {
-        let windows: Vec<_> = job.steps.iter().map(|step| rank.steps[step.of[index]].window).collect();
-        steps += windows.iter().map(|(begin, end)| (end - begin) as f64 / 1e6).sum::<f64>();
-        for ((kind, name), own) in of_rank(&rank.trace, &windows) {
+        let own: Vec<&Step> = job.steps.iter().map(|step| &rank.steps[step.of[index]]).collect();
+        steps += own.iter().map(|step| (step.work.1 - step.work.0) as f64 / 1e6).sum::<f64>();
+        for ((kind, name), own) in of_rank(&rank.trace, &own) {
             let all = moments.entry((kind, without_number(rank.trace.names.get(name)).to_owned())).or_default();
             *all = (joined(all.0, own.moments), all.1 + own.covered as f64 / 1e6);
         }
@@ -140,25 +150,29 @@ fn joined(one: Moments, other: Moments) -> Moments {
     Moments { count, mean: one.mean + off * share, squares }
 }
 
-/// The operations of a rank that begin in one of its windows; milliseconds.
-fn of_rank(trace: &Trace, windows: &[Interval]) -> HashMap<(Kind, NameId), Runs> {
+/// The operations of a rank in some of its steps; milliseconds.
+fn of_rank(trace: &Trace, steps: &[&Step]) -> HashMap<(Kind, NameId), Runs> {
     let mut runs: HashMap<(Kind, NameId), Runs> = HashMap::new();
-    for (kind, event) in counted(trace, windows) {
-        let window = windows.partition_point(|(begin, _)| *begin <= event.start) - 1;
-        runs.entry((kind, event.name)).or_default().add(event, windows[window].1);
+    for (kind, event, step) in counted(trace, steps) {
+        runs.entry((kind, event.name)).or_default().add(kind, event, step);
     }
     runs
 }
 
-/// The events of a trace that are operations and begin in one of its windows.
-pub(crate) fn counted<'a>(trace: &'a Trace, windows: &'a [Interval]) -> impl Iterator<Item = (Kind, &'a Event)> {
-    let is_inside = |event: &&Event| {
-        let window = windows.partition_point(|(begin, _)| *begin <= event.start).checked_sub(1);
-        event.phase == Phase::Complete && window.is_some_and(|window| event.start < windows[window].1)
+/// The events of a trace that are operations, with the step in which they begin or a call launched them.
+pub(crate) fn counted<'a>(
+    trace: &'a Trace,
+    steps: &'a [&'a Step],
+) -> impl Iterator<Item = (Kind, &'a Event, &'a Step)> {
+    let launched = launched(trace);
+    let step = move |event: &Event| {
+        let moment = launched(event);
+        let step = steps.partition_point(|step| step.window.0 <= moment).checked_sub(1)?;
+        (event.phase == Phase::Complete && moment < steps[step].window.1).then_some(steps[step])
     };
     let stop = stop(trace);
-    let events = trace.events.iter().enumerate().filter(move |(index, _)| Some(*index) != stop).map(|(_, event)| event);
-    events.filter(is_inside).filter_map(|event| Some((kind(trace, event)?, event)))
+    let events = trace.events.iter().enumerate().filter(move |(index, _)| Some(*index) != stop);
+    events.filter_map(move |(_, event)| Some((kind(trace, event)?, event, step(event)?)))
 }
 
 /// Part of the names of calls that wait for all of a device.
@@ -203,7 +217,7 @@ mod tests {
     use super::*;
 
     /// In a step of 100 us a product runs from 10 to 50 us on one thread and from 30 to 70 on another, and from 90 beyond the end of
-    /// the step: it runs in 60 + 10 of 100 us, and takes 40 + 40 + 30 us in all.
+    /// the step: it runs in 60 + 10 of 100 us, and takes 40 + 40 + 10 us in all. A kernel that goes on for as long takes all 30, of which 10 are in the step.
     #[test]
     fn operations_of_several_threads_share_a_step_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -214,11 +228,14 @@ mod tests {
             event("cpu_op", "aten::mm", 1, 10, 40),
             event("cpu_op", "aten::mm", 2, 30, 40),
             event("cpu_op", "aten::mm", 1, 90, 30),
+            event("kernel", "gemm", 7, 90, 30),
         ];
         std::fs::write(&file, serde_json::json!({"traceEvents": events}).to_string()).unwrap();
         let all = operations(&Job::read(&[file]).unwrap());
-        let product = all.iter().find(|one| one.name == "aten::mm").unwrap();
-        assert!((product.share - 0.7).abs() < 1e-9 && (product.total - 0.11).abs() < 1e-9, "{product:?}");
+        for (name, share, total) in [("aten::mm", 0.7, 0.09), ("gemm", 0.1, 0.03)] {
+            let one = all.iter().find(|one| one.name == name).unwrap();
+            assert!((one.share - share).abs() < 1e-9 && (one.total - total).abs() < 1e-9, "{one:?}");
+        }
     }
 
     /// A script that waits for its GPU once, and a profiler that does so when it stops, while a kernel goes on: one wait of 20 us. In a step, the last

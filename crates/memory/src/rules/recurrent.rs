@@ -1,7 +1,7 @@
 //! Recurrent layers, also those known by name and price alone: what PyTorch keeps of every time step.
 //!
-//! oneDNN has a kernel for an LSTM's layer in one direction; GRU and RNN are operators for every time step. Libraries of GPUs keep other tensors;
-//! nothing was measured there.
+//! oneDNN has a kernel for an LSTM's layer in one direction; GRU and RNN are operators for every time step. Both run one direction after the other.
+//! Libraries of GPUs keep other tensors; nothing was measured there.
 
 use super::operation::Operation;
 use super::rule::Move::{Drop, DropKept, InputGradient, Keep, Take};
@@ -23,20 +23,20 @@ pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
     let rule = reading(rule, operation);
     match cell {
         Cell::Lstm => lstm(rule, Layer::new(operation), operation),
-        Cell::Steps(held) => steps(rule, operation, held),
+        Cell::Steps(step) => steps(rule, operation, step),
     }
 }
 
 enum Cell {
     Lstm,
-    Steps(Held),
+    Steps(TimeStep),
 }
 
 fn cell(name: &str) -> Option<Cell> {
     match name {
         "LSTM" => Some(Cell::Lstm),
-        "GRU" => Some(Cell::Steps(Held { kept: 7, forward: 3, backward: 1 })),
-        "RNN" => Some(Cell::Steps(Held { kept: 1, forward: 1, backward: 1 })),
+        "GRU" => Some(Cell::Steps(TimeStep { gates: 3, kept: 7 })),
+        "RNN" => Some(Cell::Steps(TimeStep { gates: 1, kept: 1 })),
         _ => None,
     }
 }
@@ -70,25 +70,48 @@ fn without_input(saves: &[Saved]) -> Vec<Saved> {
     saves.iter().copied().filter(|saved| *saved != Saved::Input(0)).collect()
 }
 
-/// Memory of a layer of operators for every time step apart from its result, in multiples of the result.
-struct Held {
-    /// Until backward ran.
+/// Tensors of a time step, in multiples of its state.
+struct TimeStep {
+    /// The products of what it reads with the weights.
+    gates: u64,
+    /// What autograd saves, among it the state.
     kept: u64,
-    /// While it runs forward.
-    forward: u64,
-    /// While it runs backward.
-    backward: u64,
 }
 
-/// Measured in PyTorch 2.11 on a processor (benches/recurrent.py).
-fn steps(rule: Rule, operation: Operation, Held { kept, forward, backward }: Held) -> Rule {
-    let Layer { directions, .. } = Layer::new(operation);
+/// Each direction multiplies all that it reads at once, goes through the time steps, and stacks their states (`FullLayer` and
+/// `FullBidirectionalLayer` of aten/src/ATen/native/RNN.cpp).
+fn steps(rule: Rule, operation: Operation, step: TimeStep) -> Rule {
+    let directions = Layer::new(operation).directions;
     let (all_steps, unread) = all_steps(operation);
-    let held = |times: u64| doubtful(all_steps.times(times), operation);
-    let rule = rule.forward(unread.then_some(Keep(all_steps))).forward([Keep(held(kept))]);
-    // Each direction is a layer of its own.
-    let [forward, backward] = [forward, backward].map(|times| held(times).divided_by(directions));
-    Rule { forward: borrowing(rule.forward, forward), backward: borrowing(rule.backward, backward), ..rule }
+    let states = all_steps.divided_by(directions);
+    let [kept, gates] = [step.kept, step.gates].map(|times| doubtful(states.times(times), operation));
+    let kept = operation.step.trains().then_some(Keep(kept));
+    let rule = rule.forward(unread.then_some(Keep(all_steps))).forward((0..directions).flat_map(|_| kept));
+    // States of both directions are copied into one tensor; without gradients nothing else keeps those of each step until they are stacked.
+    let apart = [directions > 1, kept.is_none()].into_iter().filter(|is_apart| *is_apart);
+    let borrowed = apart.fold(gates, |borrowed, _| borrowed.and(all_steps));
+    let backward = steps_backward(&rule, operation, gates, directions);
+    Rule { forward: borrowing(rule.forward, borrowed), backward, ..rule }
+}
+
+/// The last direction runs first. Gradients of the gates take the place of what the steps kept, and are stacked for the product; the second direction's
+/// gradient of the input adds to that of the first.
+fn steps_backward(rule: &Rule, operation: Operation, gates: Amount, directions: u64) -> Vec<Move> {
+    let mut moves = Vec::new();
+    for direction in (0..directions).rev() {
+        let is_first = direction + 1 == directions;
+        moves.extend([DropKept(rule.saves.len()), Take(gates), Take(gates), Drop(0)]);
+        if is_first {
+            moves.push(InputGradient(0));
+        } else if operation.tracked(0) {
+            moves.extend([Take(operation.input(0)), Drop(0)]);
+        }
+        if direction == 0 {
+            moves.extend(operation.learned(operation.network.facts(operation.node).weights.len()));
+        }
+        moves.push(Drop(0));
+    }
+    moves
 }
 
 /// What a layer keeps, as much as a file's reading has of it.

@@ -2,7 +2,7 @@
 
 use super::order::{interval, median};
 use super::{Clock, Drift, drift, hosts, possible};
-use crate::collectives::{Exchange, Exchanges, Operation, Part};
+use crate::collectives::{Exchange, Exchanges, Operation, Part, connected};
 use crate::ranks::Job;
 use perf4sight_base::stats::percentile;
 use perf4sight_traces::Category;
@@ -23,7 +23,8 @@ pub(super) struct Timed {
     pub is_kernel: bool,
 }
 
-/// The parts of all exchanges that end nearly together, of kernels if there are any; of all others if there are none of these.
+/// The parts of the exchanges that tell most of clocks: first those that end nearly together, of kernels and then of processors, and last all
+/// others. Less certain ones count where they alone connect ranks, such as stages of a pipeline.
 pub(super) fn parts(job: &Job, exchanges: &Exchanges) -> Vec<Parts> {
     let parts = |exchange: &Exchange| -> Parts {
         let timed = |part: &Part| {
@@ -37,16 +38,24 @@ pub(super) fn parts(job: &Job, exchanges: &Exchanges) -> Vec<Parts> {
         };
         exchange.parts.iter().map(timed).collect()
     };
-    let shared: Vec<&Exchange> = exchanges.whole().collect();
-    let together: Vec<Parts> =
-        shared.iter().filter(|exchange| exchange.operation.synchronises()).map(|exchange| parts(exchange)).collect();
-    let (kernels, others): (Vec<Parts>, Vec<Parts>) =
-        together.into_iter().partition(|parts| parts.iter().all(|part| part.is_kernel));
-    match (kernels.is_empty(), others.is_empty()) {
-        (false, _) => kernels,
-        (true, false) => others,
-        (true, true) => shared.into_iter().map(parts).collect(),
+    let (together, others): (Vec<&Exchange>, Vec<&Exchange>) =
+        exchanges.whole().partition(|exchange| exchange.operation.synchronises());
+    let (kernels, processors): (Vec<Parts>, Vec<Parts>) =
+        together.into_iter().map(parts).partition(|parts| parts.iter().all(|part| part.is_kernel));
+    let mut chosen = Vec::new();
+    for less_certain in [kernels, processors, others.into_iter().map(parts).collect()] {
+        let known = islands(job.ranks.len(), &chosen);
+        let connects = |parts: &Parts| parts.iter().any(|part| known[part.rank] != known[parts[0].rank]);
+        chosen.extend(less_certain.into_iter().filter(connects));
     }
+    chosen
+}
+
+/// For each rank the first one that exchanges connect it with.
+fn islands<'a>(ranks: usize, exchanges: impl IntoIterator<Item = &'a Parts>) -> Vec<usize> {
+    let together: Vec<Vec<usize>> =
+        exchanges.into_iter().map(|parts| parts.iter().map(|part| part.rank).collect()).collect();
+    connected(ranks, together.iter())
 }
 
 /// Passes over all exchanges and ranks; the medians of medians settle within a few.
@@ -68,6 +77,8 @@ pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
     let first = offsets[0];
     let possible = possible::offsets(job.ranks.len(), exchanges);
     let on_first_host = hosts::of_first(job);
+    let end_together =
+        islands(offsets.len(), exchanges.iter().filter(|parts| parts.iter().any(|part| part.operation.synchronises())));
     let clock = |rank: usize| {
         let found = rough[rank].map(|rough| rough as f64 + offsets[rank] - first);
         let base = job.ranks[rank].trace.header.base;
@@ -75,7 +86,7 @@ pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
             own: &residuals[rank],
             first: &residuals[0],
             possible: possible::interval(possible[rank]),
-            ends_together: exchanges.iter().flatten().any(|part| part.operation.synchronises()),
+            ends_together: end_together[rank] == end_together[0],
             apart: apart(rank, exchanges),
             ahead: ahead(rank, exchanges, possible::may_be_zero(possible[rank])),
             host: on_first_host[rank],
@@ -96,7 +107,7 @@ struct Shared<'a> {
     first: &'a [(i64, f64)],
     /// The offsets with which no exchange ends before it began elsewhere.
     possible: Option<[f64; 2]>,
-    /// Whether exchanges end nearly together on all ranks; a message may arrive after its sender has gone on.
+    /// Whether exchanges that end nearly together connect both; a message may arrive after its sender has gone on.
     ends_together: bool,
     /// By how many nanoseconds one rank may always end exchanges later than another.
     apart: f64,

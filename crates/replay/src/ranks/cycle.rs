@@ -59,6 +59,7 @@ impl Job {
         (last - first == cycle.end() - cycle.start()).then(|| Step {
             name: format!("{} to {}", self.steps[*cycle.start()].name, self.steps[*cycle.end()].name),
             window: (own[first].window.0, own[last].window.1),
+            work: (own[first].work.0, own[last].work.1),
         })
     }
 }

@@ -62,6 +62,15 @@ fn is_work(event: &Event) -> bool {
     event.category.on_device() && event.phase == Phase::Complete && event.correlation != 0
 }
 
+/// When the call began that launched the work of an event; of all else the event itself.
+pub(crate) fn launched(trace: &Trace) -> impl Fn(&Event) -> i64 {
+    let times = Calls::of(trace).times;
+    move |event| {
+        let call = times.get(&event.correlation).filter(|_| is_work(event));
+        call.map_or(event.start, |(start, _)| *start)
+    }
+}
+
 impl Launches {
     /// Reads the launches of a trace. Afterwards work has the number of a call that launched it, or none if that is not known; a number
     /// without a call is of work that was launched before the recording began. The clock of the GPU is corrected where work begins a little

@@ -2,8 +2,9 @@
 
 mod cycle;
 mod doubts;
-mod launches;
+pub(crate) mod launches;
 mod steps;
+mod work;
 
 pub(crate) use cycle::Cycle;
 pub use launches::Launches;
@@ -322,7 +323,8 @@ impl Rank {
     fn of(ranked: Ranked) -> Self {
         let mut trace = ranked.trace;
         let launches = Launches::of(&mut trace);
-        let (steps, marking) = steps::of(&trace);
+        let (mut steps, marking) = steps::of(&trace);
+        work::set(&mut steps, &trace);
         let began = || {
             trace.track_ids().find(|id| {
                 let track = &trace.tracks[id.index()];

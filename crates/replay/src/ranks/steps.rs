@@ -9,8 +9,17 @@ use std::collections::BTreeMap;
 pub struct Step {
     /// Its name: `ProfilerStep#3`, or a number among the steps of the optimizer. The same on all ranks.
     pub name: String,
-    /// Its beginning and end, in nanoseconds on the clock of its trace.
+    /// Its beginning and end on the thread that marks it, in nanoseconds on the clock of its trace.
     pub window: Interval,
+    /// When its work is done: later than its window where the thread runs ahead of its GPU, behind the work of the step before.
+    pub work: Interval,
+}
+
+impl Step {
+    /// A step whose work is done within its window.
+    pub(super) fn new(name: String, window: Interval) -> Self {
+        Step { name, window, work: window }
+    }
 }
 
 /// What marks steps, by prefix of its name.
@@ -21,7 +30,7 @@ const OPTIMIZER: &str = "Optimizer.step#";
 /// one step; and the thread that marks them.
 pub(super) fn of(trace: &Trace) -> (Vec<Step>, Option<TrackId>) {
     if let Some((track, marks)) = marks(trace, PROFILER) {
-        let step = |event: &&Event| Step { name: trace.name(event).to_owned(), window: (event.start, event.end()) };
+        let step = |event: &&Event| Step::new(trace.name(event).to_owned(), (event.start, event.end()));
         return (marks.iter().map(step).collect(), Some(track));
     }
     let between = marks(trace, OPTIMIZER).map(|(track, marks)| (between(&marks), Some(track)));
@@ -46,7 +55,7 @@ fn between(marks: &[&Event]) -> Vec<Step> {
     // Of several optimizers the first one counts.
     let Some(name) = marks.first().map(|first| first.name) else { return Vec::new() };
     let ends: Vec<i64> = marks.iter().filter(|mark| mark.name == name).map(|mark| mark.end()).collect();
-    let step = |(number, pair): (usize, &[i64])| Step { name: format!("step {number}"), window: (pair[0], pair[1]) };
+    let step = |(number, pair): (usize, &[i64])| Step::new(format!("step {number}"), (pair[0], pair[1]));
     ends.windows(2).enumerate().map(step).collect()
 }
 
@@ -55,7 +64,7 @@ fn whole(trace: &Trace) -> Option<Step> {
     let timed = timed.filter(|event| event.category != Category::Other);
     let window =
         timed.map(|event| (event.start, event.end())).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))?;
-    Some(Step { name: WHOLE.to_owned(), window })
+    Some(Step::new(WHOLE.to_owned(), window))
 }
 
 /// The step of a trace without marks.

@@ -86,7 +86,7 @@ impl Shown {
         let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
         let (replayed, failure) = match Replayed::of(&analysis, request) {
             Ok(replayed) => {
-                let failure = request.lacks_model().or_else(|| without_answer(&replayed));
+                let failure = without_answer(&replayed);
                 (Some(replayed), failure)
             }
             Err(error) if request.what_ifs.is_empty() => {

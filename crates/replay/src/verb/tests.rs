@@ -72,9 +72,11 @@ fn another_gpu_without_a_model_leaves_the_other_answers() {
     let (traces, out) = (traces(), tempfile::tempdir().unwrap());
     let what_ifs = ["gpu = H100", "bandwidth x 0.5"];
     let replay = replay(vec![traces.path().to_owned()], out.path(), &what_ifs, Algorithm::Ring);
-    let summary = replay.run(&mut context()).unwrap();
+    let mut context = context();
+    let summary = replay.run(&mut context).unwrap();
     let failure = summary.failure.map(|failure| failure.to_string()).unwrap_or_default();
-    assert!(failure.contains("\"gpu = H100\" has no answer") && failure.contains("--cost-model"), "{failure}");
+    assert!(failure.contains("1 of 2 what-ifs has no answer: \"gpu = H100\""), "{failure}");
+    assert!(context.warnings().iter().any(|warning| warning.contains("--cost-model")), "{:?}", context.warnings());
     let json = read(out.path());
     let changes = changes(&json);
     assert!(changes[0].is_none() && changes[1].is_some(), "{changes:?}");

@@ -84,7 +84,7 @@ pub fn activities(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Vec<Vec<
     let of_rank = |(index, rank): (usize, &Rank)| {
         let pieces = layers::of(rank, &exchanges.calls[index]);
         let of_step = |step: &JobStep| {
-            let mut sums = within(rank, &pieces, rank.steps[step.of[index]].window);
+            let mut sums = within(rank, &pieces, rank.steps[step.of[index]].work);
             sums.insert(Activity::LaterStart, begin((index, step)) - first(index, step));
             sums
         };

@@ -108,7 +108,7 @@ fn of_rank(exchanges: &Exchanges, timed: &[Timed], rank: usize) -> Vec<Wait> {
 }
 
 fn empty(job: &Job, longest: usize, of: &[usize]) -> Matrix {
-    let (begin, end) = job.ranks[longest].steps[of[longest]].window;
+    let (begin, end) = job.ranks[longest].steps[of[longest]].work;
     Matrix { rows: vec![vec![0; job.ranks.len()]; job.ranks.len()], length: end - begin }
 }
 
@@ -116,8 +116,8 @@ fn empty(job: &Job, longest: usize, of: &[usize]) -> Matrix {
 /// different times, and such steps together are longer than the job.
 fn longest(job: &Job) -> usize {
     let time = |rank: &usize| -> i64 {
-        let window = |step: &JobStep| job.ranks[*rank].steps[step.of[*rank]].window;
-        job.steps.iter().map(window).map(|(begin, end)| end - begin).sum()
+        let work = |step: &JobStep| job.ranks[*rank].steps[step.of[*rank]].work;
+        job.steps.iter().map(work).map(|(begin, end)| end - begin).sum()
     };
     (0..job.ranks.len()).max_by_key(|rank| (time(rank), Reverse(*rank))).unwrap_or(0)
 }

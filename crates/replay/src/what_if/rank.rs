@@ -2,8 +2,9 @@
 
 use super::clause::Clause;
 use super::{Change, Scenario};
-use crate::graph::{Kind, NodeId, StepGraph};
+use crate::graph::{Kind, NodeId, ResourceId, StepGraph};
 use perf4sight_base::error::{Error, Result};
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 struct AsOthers(u32);
@@ -45,11 +46,18 @@ impl Change for AsOthers {
     }
 }
 
-/// The nodes of a rank, in their order.
+/// The nodes of a rank by thread and stream, in the order of what these do: their own is that in which they come in a trace.
 fn nodes_of(step: &StepGraph, rank: u32) -> Vec<NodeId> {
     let is_own =
         |id: &NodeId| step.graph.resource_of(*id).rank == Some(rank) && step.graph.node(*id).kind != Kind::Launch;
-    step.graph.ids().filter(is_own).collect()
+    let mut tracks: BTreeMap<ResourceId, Vec<NodeId>> = BTreeMap::new();
+    for id in step.graph.ids().filter(is_own) {
+        tracks.entry(step.graph.node(id).resource).or_default().push(id);
+    }
+    let work = |id: &NodeId| (step.graph.node(*id).kind, step.graph.node(*id).call);
+    let mut tracks: Vec<Vec<NodeId>> = tracks.into_values().collect();
+    tracks.sort_by_cached_key(|nodes| nodes.iter().map(work).collect::<Vec<_>>());
+    tracks.concat()
 }
 
 fn is_same_work(step: &StepGraph, own: &[NodeId], other: &[NodeId]) -> bool {

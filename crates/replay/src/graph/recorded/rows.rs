@@ -75,7 +75,12 @@ impl RankStep {
         within.checked_sub(1).map(|within| rows.start + within)
     }
 
-    /// The same row; the first one of several that end together, for that is of the innermost call.
+    /// The first row of a track: of a stream, the work of earlier steps.
+    pub fn first_of(&self, track: TrackId) -> Option<usize> {
+        self.tracks.iter().find(|(id, _)| *id == track).map(|(_, rows)| rows.start)
+    }
+
+    /// The last row of a track that ends no later than a moment; the first one of several that end together, for that is of the innermost call.
     pub fn ending(&self, track: TrackId, moment: i64) -> Option<usize> {
         let last = self.before(track, moment)?;
         let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;

@@ -8,7 +8,9 @@ use crate::graph::{Calls, Kind};
 use crate::ranks::Rank;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, Phase, StreamWait, Trace, TrackId};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// Part of the names of calls that wait until streams have done their work.
 const SYNCHRONIZE: &str = "Synchronize";
@@ -57,7 +59,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
     }
     held(trace, window, &launched, into);
     into.synchronisations = exchanges_wait(&enqueued, &launched, into);
-    into.synchronisations.extend(enqueued.waits(trace, &launched));
+    into.synchronisations.extend(enqueued.waits(trace, &launched, into));
     synchronisations(trace, window, threads, into);
     for (call, copy) in copied {
         let waiting = into.ending(call.track, call.end());
@@ -76,15 +78,17 @@ fn is_copied_within(copy: &Event, call: &Event) -> bool {
 struct Enqueued(Vec<(TrackId, u64, usize)>);
 
 impl Enqueued {
-    /// Streams that wait for an event: the row before the next kernel, and the last kernel before the event was recorded.
-    fn waits(mut self, trace: &Trace, launched: &HashMap<u64, &Event>) -> Vec<(usize, usize)> {
+    /// Streams that wait for an event: the row before the next kernel, and the last kernel before the event was recorded, or the
+    /// work of earlier steps.
+    fn waits(mut self, trace: &Trace, launched: &HashMap<u64, &Event>, step: &RankStep) -> Vec<(usize, usize)> {
         self.0.sort_unstable();
         let in_step = trace.stream_waits.iter().filter(|wait| launched.contains_key(&wait.correlation));
         let pair = |wait: &StreamWait| {
             let source = recorded_on(trace, wait)?;
             let next = self.on(wait.track, self.place(wait.track, wait.correlation))?;
-            let last = self.on(source, self.place(source, wait.recorded).checked_sub(1)?)?;
-            Some((next, last + 1))
+            let before = self.place(source, wait.recorded).checked_sub(1);
+            let last = before.and_then(|place| self.on(source, place)).map(|row| row + 1);
+            Some((next, last.or_else(|| step.first_of(source))?))
         };
         in_step.filter_map(pair).collect()
     }
@@ -129,8 +133,7 @@ fn exchanges_wait(enqueued: &Enqueued, launched: &HashMap<u64, &Event>, step: &R
         // A thread that launched nothing before works on the stream that it launches on next.
         let stream = before.or_else(|| kernels.iter().find(of_thread))?.stream;
         let last = before.or_else(|| earlier.iter().rev().find(|kernel| kernel.stream == stream));
-        let begin = || step.tracks.iter().find(|(track, _)| *track == stream).map(|(_, rows)| rows.start);
-        last.map(|kernel| kernel.row + 1).or_else(begin)
+        last.map(|kernel| kernel.row + 1).or_else(|| step.first_of(stream))
     };
     let had_ended = |exchange: &Launched| {
         awaited(exchange).filter(|row| waits::holds(&[step], *row, exchange.row)).map(|row| (exchange.row, row))
@@ -219,17 +222,29 @@ fn held(trace: &Trace, window: Interval, launched: &HashMap<u64, &Event>, into: 
     }
 }
 
-/// Threads that wait for streams: the last kernel of each stream that ended while the call waited.
+/// Parts of the names of calls that wait for all streams of a device.
+const OF_DEVICE: [&str; 2] = ["Device", "Ctx"];
+
+/// Threads that wait for streams: what ended last while the call waited, for a device the last work of each stream. A call that waits for part of the work of
+/// earlier steps waits as a launch does for room in the queue.
 fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut RankStep) {
     for event in &trace.events[begun_by(trace, window.0)..begun_by(trace, window.1)] {
-        if event.category != Category::Runtime || !trace.name(event).contains(SYNCHRONIZE) {
+        let name = trace.name(event);
+        if event.category != Category::Runtime || !name.contains(SYNCHRONIZE) {
             continue;
         }
         let Some(waiting) = into.ending(event.track, event.end()) else { continue };
-        for stream in threads..into.tracks.len() {
-            let track = into.tracks[stream].0;
-            let kernel = into.before(track, event.end()).filter(|row| into.rows[*row].end > event.start);
-            into.synchronisations.extend(kernel.map(|kernel| (waiting, kernel)));
+        let streams = &into.tracks[threads..];
+        let ended = streams.iter().filter_map(|(stream, _)| into.before(*stream, event.end()));
+        let is_awaited = |row: &usize| into.rows[*row].end > event.start && into.rows[*row].kind != Kind::Gap;
+        let mut ended: Vec<usize> = ended.filter(is_awaited).collect();
+        let is_queued = |(_, rows): &(TrackId, Range<usize>)| into.rows[rows.start].end > event.end();
+        if ended.is_empty() && event.duration > LAUNCH && streams.iter().any(is_queued) {
+            into.held.push((waiting, event.duration - LAUNCH));
+        } else if !OF_DEVICE.iter().any(|all| name.contains(all)) {
+            ended.sort_by_key(|row| Reverse(into.rows[*row].end));
+            ended.truncate(1);
         }
+        into.synchronisations.extend(ended.into_iter().map(|row| (waiting, row)));
     }
 }

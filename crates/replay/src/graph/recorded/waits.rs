@@ -46,20 +46,22 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
             let ends = &ends[usize::from(streams[track])];
             let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end + ROUNDING);
             let during = ends[..until].iter().rev().take_while(|(end, ..)| *end > known);
-            let latest =
-                during.map(|(_, of, other)| (*of, *other)).find(|(of, _)| *of != track).map(|(_, other)| other);
-            found.extend(latest.filter(|other| holds(steps, *other, row)).map(|other| (other, row)));
+            let others: Vec<(i64, usize)> =
+                during.filter(|(_, of, _)| *of != track).map(|(end, _, other)| (*end, *other)).collect();
+            // Of several that end nearly together in this step, one that is late in another is not waited for.
+            let latest = others.first().map_or(0, |(end, _)| *end);
+            let mut close = others.into_iter().take_while(|(end, _)| latest - end < SHORTEST);
+            found.extend(close.find(|(_, other)| holds(steps, *other, row)).map(|(_, other)| (other, row)));
         }
     }
     found
 }
 
-/// The ends of the work of some tracks in order, each with its track and row.
+/// The ends of the work of some tracks in order, also of earlier steps, each with its track and row.
 fn ends_of_work(step: &RankStep, is_wanted: impl Fn(usize) -> bool) -> Vec<(i64, usize, usize)> {
     let tracks = step.tracks.iter().enumerate().filter(|(track, _)| is_wanted(*track));
     let work = tracks.flat_map(|(track, (_, rows))| rows.clone().map(move |row| (step.rows[row].end, track, row)));
-    let mut ends: Vec<(i64, usize, usize)> =
-        work.filter(|(.., row)| !matches!(step.rows[*row].kind, Kind::Gap | Kind::Backlog)).collect();
+    let mut ends: Vec<(i64, usize, usize)> = work.filter(|(.., row)| step.rows[*row].kind != Kind::Gap).collect();
     ends.sort_unstable();
     ends
 }

@@ -4,7 +4,7 @@
 //! texts and lists is Python, too.
 
 use super::names;
-use crate::ranks::{Job, Rank};
+use crate::ranks::{Job, Rank, Step};
 use crate::statistic::{Kind, counted};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
@@ -115,10 +115,12 @@ fn operations(job: &Job) -> Dictionary<String, Operation> {
     let mut seen: HashMap<String, Seen> = HashMap::new();
     for (index, rank) in job.ranks.iter().enumerate() {
         let process = names::process(rank);
-        let windows: Vec<_> = job.steps.iter().map(|step| rank.steps[step.of[index]].window).collect();
+        let steps: Vec<&Step> = job.steps.iter().map(|step| &rank.steps[step.of[index]]).collect();
         // Hosts have clocks of their own, which agree about the first step.
-        let begin = windows.first().map_or(0, |window| window.0);
-        for (kind, event) in counted(&rank.trace, &windows).filter(|(_, event)| is_operation(rank.trace.name(event))) {
+        let begin = steps.first().map_or(0, |step| step.window.0);
+        for (kind, event, _) in
+            counted(&rank.trace, &steps).filter(|(_, event, _)| is_operation(rank.trace.name(event)))
+        {
             let standard = names::standard(rank.trace.name(event), kind == Kind::Exchange);
             let long = names::long(&process, &standard, message(&rank.trace, event));
             let own = seen.entry(long).or_insert_with(|| {

@@ -1,0 +1,37 @@
+//! When the work of steps is done: where threads run ahead of their GPU, later than they launch it.
+
+use super::launches;
+use super::steps::Step;
+use perf4sight_traces::Trace;
+use perf4sight_traces::intervals::Interval;
+
+/// Sets the work of steps, where the GPU is done with most of them later than the thread might be with the next.
+pub(super) fn set(steps: &mut [Step], trace: &Trace) {
+    let Some(works) = works(steps, trace) else { return };
+    let is_behind = |step: &Step, work: &Interval| work.1 - step.window.1 > step.window.1 - step.window.0;
+    let behind = steps.iter().zip(&works).filter(|(step, work)| is_behind(step, work)).count();
+    if 2 * behind > steps.len() {
+        steps.iter_mut().zip(works).for_each(|(step, work)| step.work = work);
+    }
+}
+
+/// From the end of what a step launched to that of what the next one did, the first from its begin; none if a step launched nothing.
+fn works(steps: &[Step], trace: &Trace) -> Option<Vec<Interval>> {
+    let launched = launches::launched(trace);
+    let mut ends: Vec<Option<i64>> = vec![None; steps.len()];
+    let mut begin = None;
+    for event in trace.events.iter().filter(|event| event.category.on_device()) {
+        let moment = launched(event);
+        let step = steps.partition_point(|step| step.window.0 <= moment).checked_sub(1);
+        let Some(step) = step.filter(|step| moment < steps[*step].window.1) else { continue };
+        begin = begin.or(Some(event.start));
+        ends[step] = ends[step].max(Some(event.end()));
+    }
+    let mut begin = begin?;
+    let work = |end: Option<i64>| {
+        let work = (begin, end?.max(begin));
+        begin = work.1;
+        Some(work)
+    };
+    ends.into_iter().map(work).collect()
+}
