@@ -54,7 +54,7 @@ pub fn work(operation: &str, class: Class, inputs: &[Tensor], outputs: &[Tensor]
         Class::Movement if plain(operation).starts_with("embedding") => embedding(inputs, outputs, is_backward),
         Class::Elementwise if !is_broadcast(operation, inputs) => None,
         Class::Normalization | Class::Reduction | Class::Elementwise | Class::Movement => {
-            streamed(class, inputs, outputs)
+            streamed(operation, class, inputs, outputs)
         }
     }
 }
@@ -175,11 +175,16 @@ fn embedding(inputs: &[Tensor], outputs: &[Tensor], is_backward: bool) -> Option
     Some(Work { flops: 0.0, bytes: rows + named.bytes() + written })
 }
 
+/// Operations that write all that they read.
+const JOINING: [&str; 3] = ["cat", "concatv2", "stack"];
+
 /// Operations that read their inputs once and write as much as the largest, a reduction nearly nothing.
-fn streamed(class: Class, inputs: &[Tensor], outputs: &[Tensor]) -> Option<Work> {
+fn streamed(operation: &str, class: Class, inputs: &[Tensor], outputs: &[Tensor]) -> Option<Work> {
     let large = largest(inputs).or_else(|| largest(outputs))?;
     let written = if !outputs.is_empty() {
         bytes_of(outputs)
+    } else if JOINING.contains(&plain(operation).as_str()) {
+        bytes_of(inputs)
     } else if class == Class::Reduction {
         0.0
     } else {

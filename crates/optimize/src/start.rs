@@ -33,7 +33,7 @@ pub struct Start {
     pub before: u64,
     /// Whether any change may leave the step as it is, by what the traces lack.
     holds_start: bool,
-    /// Whether gradients are accumulated over several steps that were recorded, most of which exchange nothing.
+    /// Whether gradients are accumulated: over several steps or backward passes that were recorded, most of which exchange nothing.
     pub accumulates: bool,
     /// What changes may rest on beyond the traces.
     pub known: Known,
@@ -78,7 +78,8 @@ impl Start {
         let mut warnings = analysis.warnings();
         warnings.extend(far(&recorded));
         let some_exchange = without_exchange(analysis);
-        let accumulates = some_exchange.is_some() || analysis.job.cycle > 1;
+        let within_steps = recorded.typical.ranks.iter().any(|rank| rank.silent_passes > 0);
+        let accumulates = within_steps || some_exchange.is_some() || analysis.job.cycle > 1;
         warnings.extend(some_exchange);
         warnings.extend(straggler(analysis));
         warnings.extend(runs_ahead(analysis, &recorded));

@@ -1292,19 +1292,11 @@ fn what_threads_that_are_ahead_do_now_and_then_is_hidden() {
         for number in 0..20 {
             let takes = if rank == 0 && number % 4 == 2 { 70_000.0 } else { 10_000.0 };
             let on_gpu = 20.0 + 31_000.0 * f64::from(number);
-            let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
-            let launch = |place: u32, start: f64| {
-                event("cuda_runtime", "cudaLaunchKernel", [begin + start, 5.0], &correlation(place))
-            };
-            let args = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
-            let args = correlation(2) + args;
-            events.extend([
-                step(number, [begin, takes]),
-                launch(1, 10.0),
-                launch(2, 20.0),
-                on(20, "kernel", "gemm", [on_gpu, 30_000.0], &correlation(1)),
-                on(21, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [on_gpu + 30_000.0, 1000.0], &args),
-            ]);
+            let product = launched(10 * number + 1, begin + 10.0, (20, "gemm"), [on_gpu, 30_000.0], "");
+            let reduce = [on_gpu + 30_000.0, 1000.0];
+            let reduce = launched(10 * number + 2, begin + 20.0, (21, ALL_REDUCE), reduce, OF_ALL_REDUCE);
+            events.push(step(number, [begin, takes]));
+            events.extend([product, reduce].concat());
             begin += takes;
         }
         write(folder.path(), rank, 2, 0, &events);
@@ -1367,4 +1359,193 @@ fn one_trace_under_two_names_is_told() {
         Analysis::of(read(&folder)).warnings().iter().any(|warning| warning.contains("under another name"))
     };
     assert!(told(0.0) && !told(0.003));
+}
+
+/// A launch at a moment of the main thread, and what it launches on a stream.
+fn launched(correlation: u32, at: f64, (stream, name): (u32, &str), time: [f64; 2], args: &str) -> [String; 2] {
+    let own = format!(r#""correlation":{correlation}"#);
+    let call = event("cuda_runtime", "cudaLaunchKernel", [at, 5.0], &own);
+    [call, on(stream, "kernel", name, time, &format!("{own}{args}"))]
+}
+
+const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+const OF_ALL_REDUCE: &str = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
+
+/// Products of 6 ms, each followed by an update of 4 on another stream, for which the product of the next step waits. The thread needs 1 ms for a step, and
+/// is either ahead, or waits for the work of the step before the last.
+fn write_waits_for_earlier_steps(folder: &Path, is_ahead: bool) {
+    let events = (0..20).flat_map(|number| {
+        let (begin, on_gpu) = match is_ahead {
+            true => (1000.0 * f64::from(number), 10_000.0 * f64::from(number) + 1000.0),
+            false => (10_000.0 * f64::from(number), 10_000.0 * f64::from(number + 2) - 80.0),
+        };
+        let wait = (!is_ahead).then(|| {
+            let number = format!(r#""correlation":{}"#, 10 * number + 3);
+            event("cuda_runtime", "cudaEventSynchronize", [begin + 40.0, 9_900.0], &number)
+        });
+        let length = if is_ahead { 1000.0 } else { 10_000.0 };
+        let at = begin + length - 40.0;
+        let product = launched(10 * number + 1, at, (20, "gemm"), [on_gpu, 6000.0], "");
+        let update = launched(10 * number + 2, at + 10.0, (21, "update"), [on_gpu + 6000.0, 4000.0], "");
+        [vec![step(number, [begin, length])], wait.into_iter().collect(), product.to_vec(), update.to_vec()].concat()
+    });
+    write(folder, 0, 1, 0, &events.collect::<Vec<_>>());
+}
+
+/// A quarter of 4 ms is left of the update: 6 + 1.
+#[test]
+fn streams_wait_for_work_of_earlier_steps() {
+    for is_ahead in [true, false] {
+        let folder = TempDir::new().unwrap();
+        write_waits_for_earlier_steps(folder.path(), is_ahead);
+        let [before, after] = before_and_after(&folder, "operations 'update' x 0.25");
+        assert!((before - 10.0).abs() < 0.1 && (after - 7.0).abs() < 0.1, "{is_ahead}: {before} {after}");
+    }
+}
+
+/// Two products of 5 ms, and beside the second one 3 ms of something on another stream. A thread that waits for the products alone needs 6 of 10.1 ms
+/// if the second takes 1; one that waits for all of the device 8.
+#[test]
+fn a_call_that_waits_for_a_stream_waits_for_no_other() {
+    for (call, expected) in [("cudaStreamSynchronize", 6.1), ("cudaDeviceSynchronize", 8.1)] {
+        let folder = TempDir::new().unwrap();
+        let events = (0..12).flat_map(|number| {
+            let begin = 10_100.0 * f64::from(number);
+            let own = |place: u32| 10 * number + place;
+            let wait = [begin + 60.0, 10_025.0 - 60.0];
+            let wait = event("cuda_runtime", call, wait, &format!(r#""correlation":{}"#, own(4)));
+            [
+                vec![step(number, [begin, 10_100.0]), wait],
+                launched(own(1), begin + 10.0, (20, "first"), [begin + 20.0, 5000.0], "").to_vec(),
+                launched(own(2), begin + 20.0, (20, "second"), [begin + 5020.0, 5000.0], "").to_vec(),
+                launched(own(3), begin + 30.0, (22, "beside"), [begin + 5020.0, 3000.0], "").to_vec(),
+            ]
+            .concat()
+        });
+        write(folder.path(), 0, 1, 0, &events.collect::<Vec<_>>());
+        let [before, after] = before_and_after(&folder, "operations 'second' x 0.2");
+        assert!((before - 10.1).abs() < 0.1 && (after - expected).abs() < 0.1, "{call}: {before} {after}");
+    }
+}
+
+/// Threads are ahead of GPUs that take 7 and 10 ms for their products, of which a step has ten: rank 0 waits 3 ms for rank 1, whose products are longer.
+#[test]
+fn the_work_of_a_gpu_counts_in_the_step_that_launched_it() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let takes = if rank == 0 { 700.0 } else { 1000.0 };
+        let events = (0..20).flat_map(|number| {
+            let (begin, on_gpu) = (1000.0 * f64::from(number), 11_000.0 * f64::from(number) + 1000.0);
+            let product = |place: u32| {
+                let time = [on_gpu + takes * f64::from(place), takes];
+                launched(20 * number + place + 1, begin + 10.0 * f64::from(place), (20, "gemm"), time, "")
+            };
+            let reduce = [on_gpu + 10.0 * takes, 11_000.0 - 10.0 * takes];
+            let reduce = launched(20 * number + 12, begin + 900.0, (21, ALL_REDUCE), reduce, OF_ALL_REDUCE);
+            let enqueue = [begin + 895.0, 20.0];
+            let enqueue =
+                event("cpu_op", "c10d::allreduce_", enqueue, r#""Input Dims":[[1000000]],"Input type":["float"]"#);
+            [vec![step(number, [begin, 1000.0]), enqueue], (0..10).flat_map(product).collect(), reduce.to_vec()]
+                .concat()
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    let first = analysis.first_straggler().unwrap();
+    assert_eq!((first.rank, &first.excess[0].activity), (1, &Activity::Kernel("gemm".to_owned())));
+    assert!((first.excess[0].longer() - 3.0).abs() < 0.2 && (first.share - 3.0 / 11.0).abs() < 0.02, "{first:?}");
+    let operations = perf4sight_replay::statistic::operations(&analysis.job);
+    let product = operations.iter().find(|one| one.name == "gemm").unwrap();
+    assert!((product.count - 10.0).abs() < 1e-9 && (product.share - 8.5 / 11.0).abs() < 0.02, "{product:?}");
+}
+
+/// NCCL connects ranks 0 and 1, gloo alone rank 2 with them, whose clock is 3 s behind.
+#[test]
+fn exchanges_that_alone_connect_ranks_tell_their_clocks() {
+    let folder = TempDir::new().unwrap();
+    let of_both = r#""Collective name":"allreduce","In msg nelems":8,"dtype":"Float","Group size":2,"Process Group Name":"1","Process Group Ranks":"[0, 1]""#;
+    for rank in 0..3 {
+        let events = (0..20).flat_map(|number| {
+            let begin = 10_000.0 * f64::from(number);
+            let message =
+                |name: &str, start: f64| on(8, "user_annotation", &format!("gloo:{name}"), [start, 100.0], "");
+            let reduce = on(20, "kernel", ALL_REDUCE, [begin + 1000.0, 1000.0], of_both);
+            let work = event("cpu_op", "aten::mm", [begin, 9_000.0], "");
+            let own = match rank {
+                0 => vec![reduce],
+                1 => vec![reduce, message("send 1->2", begin + 9_100.0)],
+                _ => vec![message("recv 2<-1", begin + 9_150.0)],
+            };
+            [vec![step(number, [begin, 10_000.0]), work], own].concat()
+        });
+        write(folder.path(), rank, 3, if rank == 2 { -3_000_000_000 } else { 0 }, &events.collect::<Vec<_>>());
+    }
+    let clock = &Analysis::of(read(&folder)).clocks.ranks[2];
+    assert!((clock.offset - 3e9).abs() < 1e6, "{clock:?}");
+}
+
+/// Of two ranks that do the same one is slower; whichever stream comes first in its trace, it can do as the other.
+#[test]
+fn the_order_of_streams_in_a_trace_is_none_of_what_a_rank_does() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let takes = if rank == 0 { 4000.0 } else { 8000.0 };
+        let events = (0..12).flat_map(|number| {
+            let begin = 10_000.0 * f64::from(number);
+            let reduce = [begin + 4020.0, 5000.0];
+            let product = launched(10 * number + 1, begin + 10.0, (20, "gemm"), [begin + 20.0, takes], "");
+            let reduce = [reduce[0].max(begin + 20.0 + takes), begin + 9020.0 - reduce[0].max(begin + 20.0 + takes)];
+            let reduce = launched(10 * number + 2, begin + 20.0, (21, ALL_REDUCE), reduce, OF_ALL_REDUCE);
+            let wait = event("cuda_runtime", "cudaDeviceSynchronize", [begin + 60.0, 9_000.0], r#""correlation":0"#);
+            let mut own = [vec![step(number, [begin, 10_000.0]), wait], product.to_vec(), reduce.to_vec()].concat();
+            if rank == 1 {
+                own.reverse();
+            }
+            own
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let [before, after] = before_and_after(&folder, "rank 1 as the others");
+    assert!((before - 10.0).abs() < 0.1 && (after - 6.0).abs() < 0.2, "{before} {after}");
+}
+
+/// Two operators of 10 ms on the processor, then 3 ms to enqueue an all-reduce, which takes 1 ms: 24. With one all-reduce for each gradient, half as long, the processor
+/// enqueues twice, and 3 - 0.5 ms are added. The copies out of buckets are launched at once, before the all-reduces are done.
+#[test]
+fn enqueueing_more_all_reduces_of_a_gpu_takes_the_processor() {
+    let folder = TempDir::new().unwrap();
+    let sized = |elements: u32| format!(r#""Input Dims":[[{elements}]],"Input type":["float"]"#);
+    for rank in 0..2 {
+        let events = (0..6).flat_map(|number| {
+            let (begin, own) = (30_000.0 * f64::from(number), |place: u32| 10 * number + place);
+            let gradient = |place: u32| {
+                let at = begin + 10_000.0 * f64::from(place);
+                let work = event("cpu_op", "aten::mm", [at + 20.0, 9_970.0], "");
+                let done = event("cpu_op", "torch::autograd::AccumulateGrad", [at + 9_995.0, 10.0], &sized(1_000_000));
+                let kernel = launched(own(place + 1), at + 9_980.0, (20, "gemm"), [at + 9_990.0, 1000.0], "");
+                [vec![work, done], kernel.to_vec()].concat()
+            };
+            let copy = |place: u32| {
+                let at = begin + 23_040.0 + 20.0 * f64::from(place);
+                let name = "torch::distributed::reducer::copy_bucket_to_grad";
+                let time = [begin + 23_950.0 + 10.0 * f64::from(place), 5.0];
+                let kernel = launched(own(place + 4), at + 2.0, (20, "copy"), time, "");
+                [vec![event("cpu_op", name, [at, 10.0], &sized(1_000_000))], kernel.to_vec()].concat()
+            };
+            let enqueue = event("cpu_op", "c10d::allreduce_", [begin + 20_010.0, 3_000.0], &sized(2_000_000));
+            let of_both = OF_ALL_REDUCE.replace("1000000", "2000000");
+            let reduce = (21, ALL_REDUCE);
+            let reduce = launched(own(3), begin + 22_980.0, reduce, [begin + 22_990.0, 950.0], &of_both);
+            let wait =
+                event("cuda_runtime", "cudaDeviceSynchronize", [begin + 23_100.0, 880.0], r#""correlation":9999"#);
+            [
+                vec![step(number, [begin, 24_000.0]), enqueue, wait],
+                (0..2).flat_map(gradient).chain(reduce).chain((0..2).flat_map(copy)).collect(),
+            ]
+            .concat()
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let [before, after] = before_and_after(&folder, "bucket_cap_mb = 1");
+    assert!((before - 24.0).abs() < 0.3 && (after - before - 2.5).abs() < 0.3, "{before} {after}");
 }

@@ -136,7 +136,7 @@ fn single_ranks_of_all_kinds_are_read() {
         let steps = activities(&job, &exchanges, &clocks);
         assert!(waiting.exchanges.is_empty() && exchanges.whole().next().is_none());
         for (step, sums) in job.steps.iter().zip(&steps[0]) {
-            let (begin, end) = job.ranks[0].steps[step.of[0]].window;
+            let (begin, end) = job.ranks[0].steps[step.of[0]].work;
             assert!(sums.values().sum::<i64>() <= end - begin, "{}", file.display());
         }
     }

@@ -55,7 +55,7 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     }
     let cap = fusion::best_cap(&gradients, link);
     let pytorch = Choice { fused: found.fused.clone(), buckets: cap.fusion };
-    let change = format!("{}, with torch.compile", fusion::pytorch_arguments(cap.limits));
+    let change = format!("{}, with {}", fusion::pytorch_arguments(cap.limits), op_fusion::compiler(start));
     let pytorch = Proposal::of(NAME, change, edit(&pytorch), Learns::Rounded, start)?;
     both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
     let tuned = Choice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };

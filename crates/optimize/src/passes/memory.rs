@@ -39,7 +39,9 @@ impl Pass for LessMemory {
         let mut found = Found::default();
         found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), Learns::Same, start), RECOMPUTE);
         if start.accumulates {
-            found.nothing.push("accumulate gradients: the job does, by its steps that exchange nothing".to_owned());
+            found.nothing.push(
+                "accumulate gradients: the job does, by steps or backward passes that exchange nothing".to_owned(),
+            );
         }
         for passes in PASSES.into_iter().filter(|_| !start.accumulates) {
             let sharded = gathers(&start.recorded.typical).is_ok();

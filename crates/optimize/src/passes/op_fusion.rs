@@ -79,7 +79,8 @@ impl Pass for OpFusion {
             let ranks: Vec<Vec<Group>> = ranks.collect();
             let fused = fused(&graph, &groups, &ranks, wanted.simulate);
             let edit = Rc::new(edit(&fused));
-            keep(fused, Proposal::of(NAME, words(&graph, &groups), edit, Learns::Rounded, start)?, &mut found);
+            let change = format!("{}: fuses {}", compiler(start), words(&graph, &groups));
+            keep(fused, Proposal::of(NAME, change, edit, Learns::Rounded, start)?, &mut found);
         }
         found.trajectory = walk.trajectory().to_vec();
         Ok(found)
@@ -246,7 +247,19 @@ fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
     let more = counts.len().saturating_sub(NAMED);
     let named = counts.iter().take(NAMED).map(|(pattern, count)| format!("{pattern} ({})", counted(*count, "time")));
     let more = (more > 0).then(|| format!("{more} more kinds"));
-    format!("torch.compile(model): fuses {}", named.chain(more).collect::<Vec<_>>().join(", "))
+    named.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+/// The ranges that PyTorch's profiler makes of compiled code (torch/_dynamo and torch/_functorch/_aot_autograd).
+const COMPILED: [&str; 2] = ["Torch-Compiled Region", "CompiledFunction"];
+
+/// What a script calls to have operations fused; part of it may be compiled already.
+pub(super) fn compiler(start: &Start) -> &'static str {
+    let is_compiled = |name: &str| COMPILED.iter().any(|range| name.starts_with(range));
+    match start.recorded.typical.graph.calls().names().any(is_compiled) {
+        true => "torch.compile of what is not compiled yet",
+        false => "torch.compile(model)",
+    }
 }
 
 /// Where each unit is: the place of its thread, stream or link among those of the rank, and its place there.

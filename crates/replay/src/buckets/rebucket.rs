@@ -4,7 +4,7 @@ use super::{Limits, assign_passes};
 use crate::collectives::Operation;
 use crate::communication::Communication;
 use crate::graph::{
-    Builder, EdgeKind, Gradient, Graph, Kind, Node, NodeId, RankNodes, StepGraph, Transfer, TransferPart,
+    Builder, EdgeKind, Gradient, Graph, Kind, Node, NodeId, RankNodes, ResourceKind, StepGraph, Transfer, TransferPart,
 };
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, counted};
@@ -205,10 +205,11 @@ impl<'a> Change<'a> {
             self.builder.edge(launch, next, EdgeKind::Order);
         }
         self.builder.edge(launch, transfer, EdgeKind::Rendezvous);
-        let wait = match own.copies.len() == own.gradients.len() {
-            true => Some(own.copies[bucket.start]),
-            false => self.last_of_pass(rank, bucket.start).and_then(|last| last.wait),
-        };
+        let old = self.last_of_pass(rank, bucket.start).and_then(|last| last.wait);
+        // On a GPU a stream waits, and not the thread that launches the copies out of buckets.
+        let of_stream = old.filter(|wait| self.step.graph.resource_of(*wait).kind == ResourceKind::Stream);
+        let copy = (own.copies.len() == own.gradients.len()).then(|| own.copies[bucket.start]);
+        let wait = of_stream.or(copy).or(old);
         wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
         TransferPart { rank, launch, wait, issuing: (launch, NodeId(launch.0 + 1)) }
     }

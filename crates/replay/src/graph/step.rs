@@ -28,6 +28,8 @@ pub struct RankNodes {
     pub start: NodeId,
     /// The gradients of the backward passes that reduce them, in the order in which they are ready.
     pub gradients: Vec<Gradient>,
+    /// How many backward passes reduce none of their gradients, as under `no_sync`, beside those that do.
+    pub silent_passes: usize,
     /// The nodes before each copy out of a bucket of `DistributedDataParallel`, in their order: the waits.
     pub copies: Vec<NodeId>,
 }

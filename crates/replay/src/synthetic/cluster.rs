@@ -143,7 +143,7 @@ impl<'a> Making<'a> {
         let (backward, update_time) = (thread.now, self.jittered(self.shape.layer_time));
         let call = self.builder.call("update", None);
         self.follow(&mut thread, call, Kind::Operation, update_time);
-        let nodes = RankNodes { number: rank, stands_for: 1, start, gradients, copies: Vec::new() };
+        let nodes = RankNodes { number: rank, stands_for: 1, start, gradients, silent_passes: 0, copies: Vec::new() };
         Work { nodes, buckets, backward, update: thread.last, update_time }
     }
 

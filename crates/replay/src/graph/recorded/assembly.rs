@@ -87,6 +87,7 @@ impl Assembling<'_> {
             stands_for: self.stands_for(place),
             start,
             gradients: self.gradients(place),
+            silent_passes: rows.silent_passes,
             copies: rows.copies.iter().map(|row| self.id(place, *row)).collect(),
         }
     }

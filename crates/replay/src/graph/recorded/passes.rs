@@ -24,7 +24,8 @@ struct Pass {
 pub(super) fn mark(rows: &mut RankStep, main: Option<TrackId>, parts: &[(usize, &Call)], calls: &Calls) {
     let others = others(rows, main, calls);
     // The gradients of one pass have no other operation between them.
-    let pass = |row: usize| others.partition_point(|other| *other <= rows.rows[row].end);
+    let end = |row: usize| rows.rows.get(row).map_or(i64::MAX, |row| row.end);
+    let pass = |row: usize| others.partition_point(|other| *other <= end(row));
     let mut passes: BTreeMap<usize, Pass> = BTreeMap::new();
     for gradient in &rows.gradients {
         passes.entry(pass(gradient.row)).or_default().gradients += gradient.bytes;
@@ -37,6 +38,7 @@ pub(super) fn mark(rows: &mut RankStep, main: Option<TrackId>, parts: &[(usize, 
     let none_is = !passes.values().any(is_reduced);
     let kept: Vec<usize> =
         passes.iter().filter(|(_, own)| none_is || is_reduced(own)).map(|(number, _)| *number).collect();
+    let silent_passes = passes.len() - kept.len();
     let numbers: Vec<Option<usize>> =
         rows.gradients.iter().map(|gradient| kept.binary_search(&pass(gradient.row)).ok()).collect();
     let mut numbers = numbers.into_iter();
@@ -45,6 +47,7 @@ pub(super) fn mark(rows: &mut RankStep, main: Option<TrackId>, parts: &[(usize, 
         gradient.pass = number.unwrap_or(0) as u32;
         number.is_some()
     });
+    rows.silent_passes = silent_passes;
 }
 
 /// When the operations of the main thread outside of backward end, in order; none in traces that do not say what belongs to backward.
@@ -69,8 +72,8 @@ mod tests {
     use perf4sight_traces::{Collective, Trace, Track};
 
     /// A thread that does forward and backward of two gradients, and that again; `reduced` of the four gradients are each reduced by
-    /// themselves.
-    fn marked(reduced: &[usize]) -> Vec<(usize, u32)> {
+    /// themselves. Returns the passes of those that are, and how many passes reduce none.
+    fn marked(reduced: &[usize]) -> (Vec<(usize, u32)>, usize) {
         let mut calls = Calls::default();
         let engine = calls.intern("autograd::engine::evaluate_function: MulBackward0", None);
         let [forward, backward] = [calls.intern("aten::mm", None), calls.intern("aten::mm", Some(engine))];
@@ -101,15 +104,16 @@ mod tests {
         }
         let parts: Vec<(usize, &Call)> = (0..reduced.len()).map(|number| (number, &call)).collect();
         mark(&mut rows, main, &parts, &calls);
-        rows.gradients.iter().map(|gradient| (gradient.row, gradient.pass)).collect()
+        (rows.gradients.iter().map(|gradient| (gradient.row, gradient.pass)).collect(), rows.silent_passes)
     }
 
     #[test]
     fn gradients_under_no_sync_are_in_no_bucket() {
-        assert_eq!(marked(&[2, 3]), [(4, 0), (5, 0)]);
+        assert_eq!(marked(&[2, 3]), (vec![(4, 0), (5, 0)], 1));
         // Each pass reduces its gradients.
-        assert_eq!(marked(&[0, 1, 2, 3]), [(1, 0), (2, 0), (4, 1), (5, 1)]);
+        let all = (vec![(1, 0), (2, 0), (4, 1), (5, 1)], 0);
+        assert_eq!(marked(&[0, 1, 2, 3]), all);
         // Half of the bytes: a hook that compresses gradients.
-        assert_eq!(marked(&[0, 2]), [(1, 0), (2, 0), (4, 1), (5, 1)]);
+        assert_eq!(marked(&[0, 2]), all);
     }
 }

@@ -5,7 +5,7 @@ use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::graph::{CallId, Calls, Kind};
 use crate::ranks::{Job, Rank};
-use perf4sight_traces::TrackId;
+use perf4sight_traces::{Event, TrackId};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -28,6 +28,8 @@ pub(super) struct RankStep {
     pub tracks: Vec<(TrackId, Range<usize>)>,
     /// Gradients that are put into buckets.
     pub gradients: Vec<GradientRow>,
+    /// Backward passes whose gradients are not reduced, beside those that are.
+    pub silent_passes: usize,
     /// Rows before the copies out of buckets.
     pub copies: Vec<usize>,
     /// Kernels: the row before its first one and, if the trace contains it, the row of the thread that launched it.
@@ -86,6 +88,12 @@ impl RankStep {
         let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;
         let first = self.rows[rows.clone()].partition_point(|row| row.end < self.rows[last].end);
         Some(rows.start + first)
+    }
+
+    /// The rows of a call of a thread: the first, and the one after the last.
+    pub fn of_call(&self, call: &Event) -> Option<(usize, usize)> {
+        let after = |moment| self.before(call.track, moment).map(|row| row + 1).or_else(|| self.first_of(call.track));
+        after(call.start).zip(after(call.end()))
     }
 
     /// The index of the row of a track during which a moment is, if one ends after it.

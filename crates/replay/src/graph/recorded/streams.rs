@@ -27,7 +27,8 @@ const FULL: usize = 64;
 pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], calls: &mut Calls, into: &mut RankStep) {
     let trace = &rank.trace;
     let launched = launches(trace, window);
-    let exchanges: HashMap<u32, usize> = parts.iter().map(|(exchange, call)| (call.event, *exchange)).collect();
+    let exchanges: HashMap<u32, (usize, &Call)> =
+        parts.iter().map(|(exchange, call)| (call.event, (*exchange, *call))).collect();
     let threads = into.tracks.len();
     let (mut enqueued, mut copied) = (Enqueued::default(), Vec::new());
     for (stream, kernels) in streams(trace, window, &launched) {
@@ -50,8 +51,10 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
             enqueued.0.push((stream, kernel.correlation, row));
             let call = launched.get(&kernel.correlation).filter(|call| is_copied_within(kernel, call));
             copied.extend(call.map(|call| (*call, row + 1)));
-            if let Some(exchange) = exchange {
-                let part = PartRows { launch: row, wait: Some(row + 1), end: kernel.end(), issuing: (row, row) };
+            if let Some((exchange, call)) = exchange {
+                let issued = call.issued.map(|issued| &trace.events[issued as usize]);
+                let issuing = issued.and_then(|event| into.of_call(event)).unwrap_or((row, row));
+                let part = PartRows { launch: row, wait: Some(row + 1), end: kernel.end(), issuing };
                 into.parts.insert(*exchange, part);
             }
         }

@@ -134,8 +134,7 @@ pub(super) fn read_parts(rank: &Rank, parts: &[(usize, &Call)], into: &mut RankS
         // The call that enqueues it may copy the data first. Where others are in the queue, the call ends before it begins.
         let enqueued = issued.map_or(call.time.0, |event| event.end().min(call.time.0));
         let Some(launch) = into.before(track, enqueued) else { continue };
-        let row = |moment| into.before(track, moment).map_or(launch, |row| row + 1);
-        let issuing = issued.map_or((launch, launch), |event| (row(event.start), row(event.end())));
+        let issuing = issued.and_then(|event| into.of_call(event)).unwrap_or((launch, launch));
         into.parts.insert(*exchange, PartRows { launch, wait: None, end: call.time.1, issuing });
     }
 }

@@ -48,9 +48,11 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
             let during = ends[..until].iter().rev().take_while(|(end, ..)| *end > known);
             let others: Vec<(i64, usize)> =
                 during.filter(|(_, of, _)| *of != track).map(|(end, _, other)| (*end, *other)).collect();
-            // Of several that end nearly together in this step, one that is late in another is not waited for.
+            // Of works of streams that end nearly together in this step, one that is late in another is not waited for. Threads do so much in that time
+            // that some of it holds by chance.
             let latest = others.first().map_or(0, |(end, _)| *end);
-            let mut close = others.into_iter().take_while(|(end, _)| latest - end < SHORTEST);
+            let together = if streams[track] { SHORTEST } else { 1 };
+            let mut close = others.into_iter().take_while(|(end, _)| latest - end < together);
             found.extend(close.find(|(_, other)| holds(steps, *other, row)).map(|(_, other)| (other, row)));
         }
     }
