@@ -10,11 +10,17 @@ use perf4sight_base::stats::{median, percentile};
 /// Periods have to differ by this factor in bytes per message, for latency to show.
 const SPREAD: f64 = 2.0;
 
-/// Nanoseconds of a message where the traces do not show them. Sockets: half of what a barrier of two gloo ranks on one host
-/// took, whose two messages wait for each other. Accelerators: within a node; between nodes it is some microseconds more.
+/// Nanoseconds of a message by sockets where the traces do not show them: half of what a barrier of two gloo ranks on one host
+/// took, whose two messages wait for each other.
 const ASSUMED_BY_SOCKETS: f64 = 100_000.0;
-const ASSUMED_ON_STREAMS: f64 = 3_000.0;
-/// How many times the assumed latency a message may take at most.
+/// Nanoseconds of NCCL within a node, of an operation and of each of its messages. In vTrain's tables of all-reduces
+/// (<https://github.com/VIA-Research/vTrain>) the lines through 1 to 32 MiB leave 39, 51, 52, 58, 66, 63 and 66 us at no bytes for 2 to 8
+/// A100, and 25, 27, 46, 37, 44, 78 and 117 us for V100. Between nodes it is some microseconds more.
+const OF_OPERATION_ON_STREAMS: f64 = 30_000.0;
+const OF_MESSAGE_ON_STREAMS: f64 = 3_000.0;
+/// The longest message of these tables takes 19.6 us, on 2 A100: on streams a message of any group may take as much.
+const MOST_ON_STREAMS: f64 = 20_000.0;
+/// How many times the assumed latency a message may take, at least.
 const MOST: f64 = 3.0;
 /// Nanoseconds of a byte on the slowest link that training is likely to use, of 1 Gbit/s: what operations of one size take beyond that
 /// is not for their bytes.
@@ -25,13 +31,15 @@ pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
     let groups = recorded.typical.groups.len();
     let periods: Vec<Vec<Vec<Period>>> =
         (0..recorded.steps.len()).map(|step| periods_of(recorded, step, algorithm)).collect();
-    let of_group = |group: usize, times: f64| {
+    let of_group = |group: usize, times: fn(Assumed) -> f64| {
         let steps = periods.iter().map(|step| step[group].as_slice()).filter(|periods| !periods.is_empty());
-        cost(&steps.collect::<Vec<_>>(), assumed_latency(&recorded.typical, group), times)
+        let assumed = Assumed::of_group(&recorded.typical, group);
+        cost(&steps.collect::<Vec<_>>(), assumed, times(assumed))
     };
     let with = |times| -> Vec<Option<Cost>> { (0..groups).map(|group| of_group(group, times)).collect() };
-    let groups = with(1.0);
-    let bounds = [(0.0, [Bound::Low, Bound::High]), (MOST, [Bound::High, Bound::Low])];
+    let groups = with(|_| 1.0);
+    let least: fn(Assumed) -> f64 = |_| 0.0;
+    let bounds = [(least, [Bound::Low, Bound::High]), (|assumed| assumed.most, [Bound::High, Bound::Low])];
     let alternative = |(times, bounds)| with(times).into_iter().map(|cost| Some(at_bounds(cost?, bounds))).collect();
     let alternatives =
         if groups.iter().any(Option::is_some) { bounds.into_iter().map(alternative).collect() } else { Vec::new() };
@@ -66,14 +74,35 @@ fn periods_of(recorded: &Recorded, step: usize, algorithm: Algorithm) -> Vec<Vec
     (0..step.groups.len()).map(|group| periods::busy(&step, &schedule, group, algorithm)).collect()
 }
 
-fn assumed_latency(step: &StepGraph, group: usize) -> f64 {
-    let parts = step.transfers.iter().filter(|transfer| transfer.group == group).flat_map(|transfer| &transfer.parts);
-    let on_threads = parts.map(|part| step.graph.resource_of(part.launch).kind == ResourceKind::Thread);
-    if on_threads.max().unwrap_or(false) { ASSUMED_BY_SOCKETS } else { ASSUMED_ON_STREAMS }
+/// The latency of messages that traces do not show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Assumed {
+    /// Nanoseconds of a message.
+    latency: f64,
+    /// How many times that a message may take.
+    most: f64,
+}
+
+impl Assumed {
+    fn of_group(step: &StepGraph, group: usize) -> Self {
+        let parts = step.transfers.iter().filter(|transfer| transfer.group == group);
+        let mut launches = parts.flat_map(|transfer| &transfer.parts).map(|part| part.launch);
+        match launches.any(|launch| step.graph.resource_of(launch).kind == ResourceKind::Thread) {
+            true => Assumed { latency: ASSUMED_BY_SOCKETS, most: MOST },
+            false => Assumed::on_streams(step.groups[group].size),
+        }
+    }
+
+    /// What an operation takes is shared by the messages of an all-reduce's ring.
+    fn on_streams(ranks: u32) -> Self {
+        let messages = 2.0 * (f64::from(ranks) - 1.0).max(1.0);
+        let latency = OF_MESSAGE_ON_STREAMS + OF_OPERATION_ON_STREAMS / messages;
+        Assumed { latency, most: MOST.max(MOST_ON_STREAMS / latency) }
+    }
 }
 
 /// The cost that fits the periods of several steps; where they do not show the latency, it is so many times what is assumed.
-fn cost(steps: &[&[Period]], assumed: f64, times: f64) -> Option<Cost> {
+fn cost(steps: &[&[Period]], assumed: Assumed, times: f64) -> Option<Cost> {
     let with_bytes = |step: &&[Period]| step.iter().any(|period| period.shape.bytes > 0.0);
     let steps: Vec<&[Period]> = steps.iter().copied().filter(with_bytes).collect();
     if steps.is_empty() {
@@ -85,7 +114,8 @@ fn cost(steps: &[&[Period]], assumed: f64, times: f64) -> Option<Cost> {
     let latency_known = steps.iter().any(|step| shows_latency(step));
     let mut latency = interval_of_median(&latencies);
     if !latency_known {
-        [latency.low, latency.high] = [0.0, median(&steps.iter().map(|step| unseen(step, MOST)).collect::<Vec<_>>())];
+        [latency.low, latency.high] =
+            [0.0, median(&steps.iter().map(|step| unseen(step, assumed.most)).collect::<Vec<_>>())];
     }
     Some(Cost { latency, latency_known, per_byte: interval_of_median(&per_byte), per_byte_within_node: None })
 }
@@ -107,15 +137,15 @@ fn line(step: &[Period], unseen: f64) -> (f64, f64) {
 
 /// So many times the assumed latency, which is at most half of each period, or more where bytes on the slowest link leave more; but never
 /// more than the usual period.
-fn unseen_latency(step: &[Period], assumed: f64, times: f64) -> f64 {
+fn unseen_latency(step: &[Period], assumed: Assumed, times: f64) -> f64 {
     let of_message = |per_byte: f64| {
         let latency =
             move |period: &Period| (period.time - per_byte * period.shape.bytes) / period.shape.messages.max(1.0);
         step.iter().map(latency).collect::<Vec<f64>>()
     };
     let whole = of_message(0.0);
-    let half = whole.iter().map(|time| time / 2.0).fold(assumed, f64::min);
-    let left = median(&of_message(SLOWEST)).min(MOST * assumed);
+    let half = whole.iter().map(|time| time / 2.0).fold(assumed.latency, f64::min);
+    let left = median(&of_message(SLOWEST)).min(assumed.most * assumed.latency);
     (times * half.max(left)).min(median(&whole))
 }
 
@@ -143,7 +173,7 @@ mod tests {
         };
         let steps: Vec<Vec<Period>> = [0.99, 1.0, 1.01, 1.02, 0.98].map(step).to_vec();
         let steps: Vec<&[Period]> = steps.iter().map(Vec::as_slice).collect();
-        let cost = cost(&steps, 0.0, 1.0).filter(|cost| cost.latency_known);
+        let cost = cost(&steps, Assumed { latency: 0.0, most: MOST }, 1.0).filter(|cost| cost.latency_known);
         let near = |estimate: Estimate, truth: f64| {
             (estimate.value / truth - 1.0).abs() < 1e-9 && estimate.low < truth && truth < estimate.high
         };
@@ -172,7 +202,8 @@ mod tests {
     fn of_equal_sizes_latency_is_not_known_but_bounded() {
         let fitted = |bytes: f64, assumed: f64| {
             let period = Period { time: 1_000_000.0, shape: Shape::flat(2.0, bytes) };
-            let cost = cost(&[&[period; 3]], assumed, 1.0).filter(|cost| !cost.latency_known);
+            let cost =
+                cost(&[&[period; 3]], Assumed { latency: assumed, most: MOST }, 1.0).filter(|cost| !cost.latency_known);
             cost.map(|cost| [cost.latency.value, cost.latency.high, bytes * cost.per_byte.value].map(f64::round))
         };
         assert_eq!(fitted(1e5, 1e4), Some([30_000.0, 90_000.0, 940_000.0]));
@@ -180,5 +211,16 @@ mod tests {
         assert_eq!(fitted(12_500.0, 3e5), Some([450_000.0, 500_000.0, 100_000.0]));
         // A link that is faster than that: what is assumed.
         assert_eq!(fitted(1e6, 1e5), Some([100_000.0, 300_000.0, 800_000.0]));
+    }
+
+    /// vTrain's tables of A100 by the number of ranks: microseconds of a message where no bytes are sent, by the lines through 1 to 32 MiB.
+    #[test]
+    fn what_is_assumed_of_nccl_is_near_tables_of_all_reduces() {
+        for (ranks, measured) in [(2, 19.6), (3, 12.8), (4, 8.6), (5, 7.2), (6, 6.6), (7, 5.3), (8, 4.7)] {
+            let assumed = Assumed::on_streams(ranks);
+            let latency = assumed.latency / 1e3;
+            assert!((latency / measured - 1.0).abs() < 0.2, "{ranks} ranks: {latency} us");
+            assert!(assumed.most * latency >= 20.0 - 1e-9, "{ranks} ranks: {assumed:?}");
+        }
     }
 }
