@@ -144,3 +144,29 @@ fn plans_that_contradict_themselves_are_refused() {
     let gpus = refusal("/pipeline_list/0/tmp_per_stage/0/0/0/0/1", 8.into());
     assert!(gpus.contains("another number of GPUs than its degree"), "{gpus}");
 }
+
+/// OPT-350M has 24 layers between its embedding (0) and its head (25). A plan without the last of them is shorter, and would win; so would all of a file.
+#[test]
+fn plans_that_lack_the_last_layers_are_refused() -> Result<()> {
+    let without_last = |measured: &MeasuredStagedPlan, count: usize| {
+        let mut short = measured.clone();
+        let layers = &mut short.plan.stages.last_mut().unwrap().layers;
+        layers.truncate(layers.len() - count);
+        short
+    };
+    let all = plans()?;
+    let expected = format!("{}: the last of its layers is 20, that of the network 25", all[2].plan.name);
+    let short = without_last(&all[2], 5);
+    let model = StagedModel::fit(&all, cluster()?)?;
+    let error = model.predict(&short.plan).unwrap_err().to_string();
+    assert!(error.contains(&expected), "{error}");
+    // Nor are they fitted, where memory alone was measured of them.
+    let mut some = all.clone();
+    some[2] = MeasuredStagedPlan { step_s: None, ..short };
+    let error = StagedModel::fit(&some, cluster()?).unwrap_err().to_string();
+    assert!(error.contains(&expected), "{error}");
+    let shorter: Vec<MeasuredStagedPlan> = all.iter().map(|plan| without_last(plan, 1)).collect();
+    let error = StagedModel::fit(&shorter, cluster()?).unwrap_err().to_string();
+    assert!(error.contains("the last of its layers is 24, that of the network 25"), "{error}");
+    Ok(())
+}

@@ -54,6 +54,25 @@ pub struct Cluster {
     pub links: Links,
 }
 
+impl Cluster {
+    /// Refuses a plan of another network.
+    ///
+    /// # Errors
+    /// A degree of tensor parallelism that does not divide the heads; more layers than were timed, or fewer, which would be faster.
+    pub fn check(&self, plan: &StagedPlan) -> Result<()> {
+        self.shape.check(plan)?;
+        let (has, timed) = (plan.last_layer(), self.layers.last());
+        match timed.filter(|timed| *timed != has) {
+            None => Ok(()),
+            Some(timed) => Err(Error::input(format!(
+                "{}: the last of its layers is {has}, that of the network {timed}, by the times of layers",
+                plan.name
+            ))
+            .expected(format!("each layer from 0 to {timed} in one stage"))),
+        }
+    }
+}
+
 /// A model of staged plans, fitted on measured ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StagedModel {
@@ -133,7 +152,7 @@ impl StagedModel {
     /// Fits measured plans.
     ///
     /// # Errors
-    /// Too few plans; plans without a time; layers, GPUs or links that the cluster does not know.
+    /// Too few plans; plans without a time, or of another network; layers, GPUs or links that the cluster does not know.
     pub fn fit(plans: &[MeasuredStagedPlan], cluster: Cluster) -> Result<Self> {
         StagedModel::fit_watched(plans, cluster, &|_| Ok(()))
     }
@@ -143,6 +162,7 @@ impl StagedModel {
     /// # Errors
     /// See [`StagedModel::fit`]; an error of the watch, which ends the fit.
     pub fn fit_watched(plans: &[MeasuredStagedPlan], cluster: Cluster, watch: &Watch<'_>) -> Result<Self> {
+        plans.iter().try_for_each(|measured| cluster.check(&measured.plan))?;
         let timed = measured(plans, |plan| plan.step_s, "a step", |plan| time::Step::new(plan, &cluster))?;
         let kept =
             measured(plans, |plan| plan.peak_bytes, "memory", |plan| Ok(memory::Peak::new(plan, &cluster.shape)));
@@ -163,8 +183,9 @@ impl StagedModel {
     /// Predicts a plan.
     ///
     /// # Errors
-    /// Layers, GPUs or links that the cluster does not know.
+    /// A plan of another network; layers, GPUs or links that the cluster does not know.
     pub fn predict(&self, plan: &StagedPlan) -> Result<PredictedStagedPlan> {
+        self.cluster.check(plan)?;
         let unmeasured = self.unmeasured(plan);
         let step = time::Step::new(plan, &self.cluster)?;
         let peak = memory::Peak::new(plan, &self.cluster.shape);

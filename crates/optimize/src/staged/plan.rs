@@ -47,7 +47,7 @@ pub struct StagedPlan {
 }
 
 /// A stage: the same layers in each replica.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stage {
     /// Its layers, by their number: 0 is the embedding, the last one the head.
     pub layers: Vec<u64>,
@@ -56,7 +56,7 @@ pub struct Stage {
 }
 
 /// The GPUs of one replica of a stage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replica {
     /// The kind of its GPUs.
     pub gpu: String,

@@ -25,9 +25,8 @@ struct SlotOfStage {
 
 impl Step {
     /// # Errors
-    /// Layers, GPUs or links that the cluster does not know; heads that cannot be divided.
+    /// Layers, GPUs or links that the cluster does not know.
     pub fn new(plan: &StagedPlan, cluster: &Cluster) -> Result<Self> {
-        cluster.shape.check(plan)?;
         let stages =
             (0..plan.stages.len()).map(|at| SlotOfStage::new(plan, at, cluster)).collect::<Result<Vec<_>>>()?;
         let mut update: f64 = 0.0;
@@ -78,7 +77,7 @@ fn gradients(plan: &StagedPlan, cluster: &Cluster) -> Result<f64> {
         return Ok(0.0);
     }
     let shape = &cluster.shape;
-    let weights = 12.0 * (plan.last_layer() - 1) as f64 * (shape.hidden as f64).powi(2)
+    let weights = 12.0 * plan.last_layer().saturating_sub(1) as f64 * (shape.hidden as f64).powi(2)
         + (shape.vocabulary * shape.hidden) as f64;
     let bytes = SINGLE * weights / plan.stages.len() as f64;
     let mut slowest: f64 = 0.0;

@@ -53,6 +53,12 @@ impl LayerTimes {
         Ok(())
     }
 
+    /// The number of the last layer that was timed, which is the head.
+    pub(super) fn last(&self) -> Option<u64> {
+        let layers = self.tables.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
+        layers.filter_map(|layers| layers.last_key_value()).map(|(layer, _)| *layer).max()
+    }
+
     /// Seconds of forward and backward of a layer, and of its update, for a micro-batch.
     ///
     /// Times of small micro-batches scatter by half, as those that launches bound; a robust line over all micro-batches does not.
