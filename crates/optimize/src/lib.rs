@@ -12,6 +12,7 @@ mod model_file;
 pub mod passes;
 mod plan;
 mod plans_csv;
+mod repeated;
 pub mod search;
 pub mod simulated_memory;
 pub mod staged;

@@ -1,11 +1,11 @@
 //! Reads plans from CSV, by the names of its columns.
 
 use crate::plan::{GPT2_VOCABULARY, MeasuredPlan, Plan};
+use crate::repeated::{self, Timed};
 use crate::step::expected_ms;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::{input_file, stats};
-use std::collections::HashMap;
 use std::path::Path;
 
 /// A column: its name, other names of it, and the value where it is missing.
@@ -44,9 +44,6 @@ const IMPOSSIBLE: f64 = 1e13;
 /// that is five times as fast, are 200 times as long. A T4 takes five to ten times as long as an A100.
 const MOST_SLOWER: f64 = 150.0;
 
-/// Times of one plan that lie further apart than this factor are no scatter of measurements.
-const MOST_SCATTER: f64 = 3.0;
-
 const fn column(name: &'static str, aliases: &'static [&'static str]) -> Column {
     Column { name, aliases, default: None }
 }
@@ -74,8 +71,13 @@ pub fn read(file: &Path) -> Result<Vec<Row>> {
 /// Reads plans that were all measured.
 ///
 /// # Errors
-/// See [`read`]; a row without a time; times in different units.
+/// See [`read`]; a row without a time; times in different units, or of one plan that are far apart.
 pub fn read_measured(file: &Path) -> Result<Vec<MeasuredPlan>> {
+    read_with_warning(file).map(|(plans, _)| plans)
+}
+
+/// The same, with a warning of plans that were measured twice with times that noise does not explain.
+pub(crate) fn read_with_warning(file: &Path) -> Result<(Vec<MeasuredPlan>, Option<String>)> {
     let rows = read(file)?;
     let measured = rows.iter().map(|row| {
         row.step_ms.map(|step_ms| MeasuredPlan { plan: row.plan, step_ms }).ok_or_else(|| {
@@ -86,7 +88,7 @@ pub fn read_measured(file: &Path) -> Result<Vec<MeasuredPlan>> {
     });
     let measured: Vec<MeasuredPlan> = measured.collect::<Result<_>>().map_err(|error| error.file(file))?;
     let checked = check_units(&measured, &rows).and_then(|()| check_repeated(&measured, &rows));
-    checked.map(|()| measured).map_err(|error| error.file(file))
+    checked.map(|warning| (measured, warning)).map_err(|error| error.file(file))
 }
 
 fn parse(text: &str) -> Result<Vec<Row>> {
@@ -241,18 +243,15 @@ fn in_another_unit(flops_a_ms: f64, why: &str) -> Error {
         .expected("milliseconds as step_ms, seconds as step_s")
 }
 
-/// Refuses times of one plan that are too far apart.
-fn check_repeated(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
-    let mut known: HashMap<[(&str, u64); COLUMNS.len()], (f64, usize)> = HashMap::new();
-    for (one, row) in measured.iter().zip(rows) {
-        let (first, line) = *known.entry(one.plan.numbers()).or_insert((one.step_ms, row.line));
-        if (one.step_ms / first).ln().abs() > MOST_SCATTER.ln() {
-            let problem = format!("this plan takes {} ms here, and {first} ms in line {line}", one.step_ms);
-            let expected = format!("times of one plan within a factor of {MOST_SCATTER}");
-            return Err(Error::input(problem).expected(expected).line(row.line));
-        }
-    }
-    Ok(())
+/// Warns of times of one plan that are far apart, and refuses those that are too far.
+fn check_repeated(measured: &[MeasuredPlan], rows: &[Row]) -> Result<Option<String>> {
+    let timed = measured.iter().zip(rows).map(|(one, row)| Timed {
+        plan: one.plan.numbers(),
+        time: one.step_ms,
+        row: format!("line {}", row.line),
+        line: Some(row.line),
+    });
+    repeated::check(&timed.collect::<Vec<_>>(), "ms")
 }
 
 #[cfg(test)]

@@ -244,7 +244,7 @@ fn worst_value(groups: &[Option<Off>], independent: &[usize]) -> Option<f64> {
 }
 
 /// All of a plan but how many samples its step has.
-fn but_samples(plan: &Plan) -> impl Ord + use<> {
+pub(super) fn but_samples(plan: &Plan) -> impl Ord + use<> {
     Plan { global_batch: 0, ..*plan }.numbers()
 }
 

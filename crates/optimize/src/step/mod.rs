@@ -14,7 +14,7 @@ mod posterior;
 use crate::all_reduce::AllReduce;
 use crate::plan::{MeasuredPlan, Plan};
 pub use calibration::LeftOut;
-use calibration::{Calibration, EACH_COMBINATION, Leaving, calibrate, doublings};
+use calibration::{Calibration, EACH_COMBINATION, Leaving, but_samples, calibrate, doublings};
 use deviations::{Scales, is_of_size, size};
 use fit::Rows;
 use ndarray::Array1;
@@ -24,6 +24,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_operations::Watch;
 use posterior::{Marginal, Posterior};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The fewest rows of a fit: with fewer, nothing would say how far off it is.
 pub const LEAST_ROWS: usize = 5;
@@ -132,6 +133,11 @@ impl StepModel {
     /// Each row of the fit, with the milliseconds that are predicted for it where it is left out.
     pub fn rows_left_out(&self) -> impl Iterator<Item = (&MeasuredPlan, f64)> {
         self.fitted.rows.iter().zip(self.fitted.predicted_ms.iter().copied())
+    }
+
+    /// How many plans of the fit differ in more than the samples of a step: each is predicted from all others of them.
+    pub fn different_plans(&self) -> usize {
+        self.fitted.rows.iter().map(|row| but_samples(&row.plan)).collect::<BTreeSet<_>>().len()
     }
 
     /// Whether a plan is one of the fit, so that what is predicted for it says little of others.

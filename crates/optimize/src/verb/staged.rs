@@ -2,11 +2,12 @@
 
 use super::cost_model::{Predict, Train, watch};
 use super::plan_table;
-use super::trained::{LeftOutError, Prediction, Predictions, Trained, interrupted, mean_and_median, scored};
+use super::trained::{Different, LeftOutError, Prediction, Predictions, Trained, interrupted, mean_and_median, scored};
 use crate::model_file::Model;
+use crate::repeated::{self, Timed};
 use crate::staged::{
-    Cluster, Estimate, LayerTimes, LeftOutPlan, Links, MeasuredStagedPlan, PredictedStagedPlan, Shape, StagedModel,
-    read_staged_plans,
+    Cluster, Estimate, LEAST_PLANS, LayerTimes, LeftOutPlan, Links, MeasuredStagedPlan, PredictedStagedPlan, Shape,
+    StagedModel, read_staged_plans,
 };
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
@@ -71,7 +72,8 @@ pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
     let files = train.files()?;
     let plans = read_staged_plans(&train.plans)?;
     let cluster = cluster(train)?;
-    repeated(&plans).into_iter().for_each(|warning| context.warn(warning));
+    let apart = apart(&plans).map_err(|error| error.file(&train.plans))?;
+    same_measurements(&plans).into_iter().chain(apart).for_each(|warning| context.warn(warning));
     let progress = context.console.progress(2 * plans.len() as u64, "fitting");
     let model = match StagedModel::fit_watched(&plans, cluster, &watch(&progress, context)) {
         Err(_) if context.cancelled() => return Ok(interrupted()),
@@ -83,9 +85,11 @@ pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
         context.warn("too few plans have a measured max_mem: memory is not predicted");
     }
     let trained = trained(&model);
-    let contradictions = [&trained.predictions, &predictions("memory (bytes)", "peaks", model.peaks_left_out())];
-    let contradictions = contradictions.into_iter().filter_map(Predictions::contradictions);
-    contradictions.chain(model.unusual()).for_each(|warning| context.warn(warning));
+    let peaks = predictions("memory (bytes)", "peaks", model.peaks_left_out());
+    let of_steps = trained.predictions.contradictions(different(model.steps_left_out()));
+    let of_peaks =
+        peaks.contradictions(different(model.peaks_left_out())).filter(|peaks| of_steps.as_ref() != Some(peaks));
+    of_steps.into_iter().chain(of_peaks).chain(model.unusual()).for_each(|warning| context.warn(warning));
     let files = files.write(&Model::Staged(Box::new(model)), &trained, context)?;
     Ok(Summary {
         findings: train.findings(time),
@@ -103,7 +107,7 @@ pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
 }
 
 /// Plans with the measurements of others: of Sailor's plans on mixed GPUs two have the same.
-fn repeated(plans: &[MeasuredStagedPlan]) -> Vec<String> {
+fn same_measurements(plans: &[MeasuredStagedPlan]) -> Vec<String> {
     let is_same = |one: &MeasuredStagedPlan, other: &MeasuredStagedPlan| {
         one.step_s.is_some() && one.step_s == other.step_s && one.peak_bytes == other.peak_bytes
     };
@@ -116,6 +120,28 @@ fn repeated(plans: &[MeasuredStagedPlan]) -> Vec<String> {
         ))
     });
     pairs.collect()
+}
+
+/// Plans that are given several times with steps that noise does not explain.
+///
+/// # Errors
+/// See [`repeated::check`].
+fn apart(plans: &[MeasuredStagedPlan]) -> Result<Option<String>> {
+    let timed = plans.iter().enumerate().filter_map(|(place, MeasuredStagedPlan { plan, step_s, .. })| {
+        Some(Timed {
+            plan: (&plan.stages, plan.micro_batch, plan.global_batch),
+            time: (*step_s)?,
+            row: format!("plan {} ({})", place + 1, plan.name),
+            line: None,
+        })
+    });
+    repeated::check(&timed.collect::<Vec<_>>(), "s")
+}
+
+/// Plans with the same measurement are left out together.
+fn different(plans: &[LeftOutPlan]) -> Different {
+    let measured: BTreeSet<u64> = plans.iter().map(|plan| plan.measured.to_bits()).collect();
+    Different { plans: measured.len(), by: "by what was measured", enough: LEAST_PLANS }
 }
 
 fn trained(model: &StagedModel) -> Trained {

@@ -70,22 +70,51 @@ const APART_FROM_CLOSE: (f64, f64) = (1.5, 10.0);
 /// So many are named on either side.
 const NAMED: usize = 2;
 
+/// The plans of a fit that check each other: each was predicted from the others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Different {
+    pub plans: usize,
+    /// What counts as different, in words.
+    pub by: &'static str,
+    /// With fewer, predictions rest on what is usual rather than on the others.
+    pub enough: usize,
+}
+
+impl Different {
+    fn too_few(&self) -> Option<String> {
+        (self.plans < self.enough).then(|| {
+            format!(
+                "too few plans differ to see whether rows contradict others: {} ({}), where {} would show it",
+                self.plans, self.by, self.enough
+            )
+        })
+    }
+}
+
 impl Predictions {
-    /// What to look for where measurements contradict each other.
-    pub fn contradictions(&self) -> Option<String> {
+    /// What to look for where measurements contradict each other, or that too few plans differ to see it.
+    pub fn contradictions(&self, different: Different) -> Option<String> {
         if self.series.iter().all(|(_, points)| points.is_empty()) {
             return None;
+        }
+        let too_few = different.too_few();
+        // A plan without any other was predicted from what is usual alone.
+        if different.plans < 2 {
+            return too_few;
         }
         let all = self.series.iter().flat_map(|(_, points)| points);
         let mut ratios: Vec<(f64, &str)> = all.map(|one| (one.measured / one.predicted, one.name.as_str())).collect();
         ratios.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let off = stats::mean(&ratios.iter().map(|(ratio, _)| 100.0 * (1.0 / ratio - 1.0).abs()).collect::<Vec<_>>());
         let usual = stats::median(&ratios.iter().map(|(ratio, _)| ratio.ln().abs()).collect::<Vec<_>>());
-        let far = (APART_FROM_CLOSE.1 * usual).clamp(APART_FROM_CLOSE.0.ln(), APART.ln());
+        let far = match too_few {
+            Some(_) => APART.ln(),
+            None => (APART_FROM_CLOSE.1 * usual).clamp(APART_FROM_CLOSE.0.ln(), APART.ln()),
+        };
         let is_far = |ratio: f64| ratio.ln().abs() > far;
         let far = ratios.iter().any(|(ratio, _)| is_far(*ratio));
-        if !(far || off > POOR) {
-            return None;
+        if !far && (too_few.is_some() || off <= POOR) {
+            return too_few;
         }
         let ends = ratios.iter().take(NAMED).chain(ratios.iter().rev().take(NAMED));
         let named = ends.filter(|(ratio, _)| is_far(*ratio) || !far);
@@ -232,17 +261,32 @@ mod tests {
         Predictions { what: "step (ms)", series: vec![(String::new(), ratios.iter().enumerate().map(one).collect())] }
     }
 
+    const MANY: Different = Different { plans: 9, by: "but for samples", enough: 9 };
+
+    /// A GPU that is 2.2 times as fast as is usual: five plans of it are 0.57 to 0.9 times as long as four others and what is usual say, and agree
+    /// with each other. Of one plan that is given twenty times nothing is known; ten times as long as four others is another unit.
+    #[test]
+    fn few_plans_contradict_each_other_by_much_alone() {
+        let few = Different { plans: 5, ..MANY };
+        let faster = predictions(&[0.57, 0.7, 0.7, 0.8, 0.9]).contradictions(few).unwrap();
+        assert!(faster.contains("others: 5 (but for samples), where 9 would"), "{faster}");
+        let unit = predictions(&[1.05, 0.95, 10.0]).contradictions(few).unwrap();
+        assert!(unit.contains("some rows contradict others") && unit.contains("plan 2 (10"), "{unit}");
+        let equal = predictions(&[0.2; 20]).contradictions(Different { plans: 1, ..MANY }).unwrap();
+        assert!(equal.contains("others: 1 (but for samples)"), "{equal}");
+    }
+
     /// Plans that are 5 % off contradict nothing; one in another unit is named alone, and of two kinds of GPU both ends.
     #[test]
     fn rows_that_contradict_others_are_named() {
-        assert_eq!(predictions(&[1.05, 0.95, 1.0]).contradictions(), None);
-        let unit = predictions(&[1.05, 0.95, 10.0]).contradictions().unwrap();
+        assert_eq!(predictions(&[1.05, 0.95, 1.0]).contradictions(MANY), None);
+        let unit = predictions(&[1.05, 0.95, 10.0]).contradictions(MANY).unwrap();
         assert!(unit.contains("plan 2 (10") && !unit.contains("plan 1"), "{unit}");
         // One batch that was doubled: 1.9 times, 32 times as far off as 2 %. With 10 % it is only 7 times as far.
-        let doubled = predictions(&[1.02, 0.98, 1.02, 0.98, 1.9]).contradictions().unwrap();
+        let doubled = predictions(&[1.02, 0.98, 1.02, 0.98, 1.9]).contradictions(MANY).unwrap();
         assert!(doubled.contains("plan 4 (1.9") && !doubled.contains("plan 1"), "{doubled}");
-        assert_eq!(predictions(&[1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.9]).contradictions(), None);
-        let mixed = predictions(&[1.5, 0.66, 1.5, 0.66]).contradictions().unwrap();
+        assert_eq!(predictions(&[1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.9]).contradictions(MANY), None);
+        let mixed = predictions(&[1.5, 0.66, 1.5, 0.66]).contradictions(MANY).unwrap();
         assert!(mixed.contains("plan 0 (1.5") && mixed.contains("plan 1 (0.66"), "{mixed}");
     }
 }

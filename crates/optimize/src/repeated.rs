@@ -1,0 +1,117 @@
+//! Plans that were measured several times, with times that are further apart than noise explains.
+
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::counted;
+use perf4sight_report::significant;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Times of one plan that differ by more than this factor are no scatter of measurements.
+const MOST_SCATTER: f64 = 3.0;
+/// Steps of a job that is measured twice differ by about 3 %, where other programs run by 5 to 10 % (`docs/accuracy/replay.md`): beyond this factor
+/// something other than noise differs.
+const USUAL_SCATTER: f64 = 1.2;
+/// So many pairs of rows are named.
+const NAMED: usize = 2;
+
+/// A measured plan, with its place in its file.
+pub(crate) struct Timed<Plan> {
+    /// All that distinguishes it from other plans.
+    pub plan: Plan,
+    pub time: f64,
+    /// "line 12".
+    pub row: String,
+    pub line: Option<usize>,
+}
+
+/// The shortest and the longest time of a plan, in the order of their rows.
+type Pair<'a, Plan> = [&'a Timed<Plan>; 2];
+
+/// What to warn of: plans whose times are too far apart for noise.
+///
+/// # Errors
+/// A plan whose times are so far apart that one is wrong.
+pub(crate) fn check<Plan: Eq + Hash>(rows: &[Timed<Plan>], unit: &str) -> Result<Option<String>> {
+    let mut pairs: Vec<Pair<'_, Plan>> = pairs(rows).into_iter().filter(|pair| apart(pair) > USUAL_SCATTER).collect();
+    pairs.sort_by(|one, other| apart(other).total_cmp(&apart(one)));
+    let Some(worst) = pairs.first() else { return Ok(None) };
+    if apart(worst) > MOST_SCATTER {
+        return Err(refusal(worst, unit));
+    }
+    let named = pairs.iter().take(NAMED).map(|pair| {
+        let [first, second] = pair.map(|one| format!("{} {unit} in {}", significant(one.time), one.row));
+        format!("{first} and {second} ({} times)", significant(apart(pair)))
+    });
+    let more = pairs.len().saturating_sub(NAMED) as u64;
+    let named = named.chain((more > 0).then(|| counted(more, "other"))).collect::<Vec<_>>().join("; ");
+    Ok(Some(format!(
+        "{} given more than once, with times that differ by more than {:.0} %, which noise does not explain: {named}. See which of them is right",
+        if pairs.len() == 1 { "1 plan is".to_owned() } else { format!("{} plans are", pairs.len()) },
+        100.0 * (USUAL_SCATTER - 1.0)
+    )))
+}
+
+fn refusal<Plan>([first, second]: &Pair<'_, Plan>, unit: &str) -> Error {
+    let problem = match second.line {
+        Some(_) => format!("this plan takes {} {unit} here, and {} {unit} in {}", second.time, first.time, first.row),
+        None => format!("{} takes {} {unit}, and {} {unit} in {}", second.row, second.time, first.time, first.row),
+    };
+    let error = Error::input(problem).expected(format!("times of one plan within a factor of {MOST_SCATTER}"));
+    second.line.into_iter().fold(error, Error::line)
+}
+
+/// A pair for each plan, in the order of the plans' first rows.
+fn pairs<Plan: Eq + Hash>(rows: &[Timed<Plan>]) -> Vec<Pair<'_, Plan>> {
+    let mut places: HashMap<&Plan, usize> = HashMap::new();
+    let mut ends: Vec<[usize; 2]> = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        let place = *places.entry(&row.plan).or_insert_with(|| {
+            ends.push([at; 2]);
+            ends.len() - 1
+        });
+        let [shortest, longest] = &mut ends[place];
+        if row.time < rows[*shortest].time {
+            *shortest = at;
+        }
+        if row.time > rows[*longest].time {
+            *longest = at;
+        }
+    }
+    ends.into_iter().map(|[one, other]| [&rows[one.min(other)], &rows[one.max(other)]]).collect()
+}
+
+fn apart<Plan>([one, other]: &Pair<'_, Plan>) -> f64 {
+    (one.time / other.time).max(other.time / one.time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(times: &[(&'static str, f64)]) -> Result<Option<String>> {
+        let row = |(at, &(plan, time)): (usize, &(&'static str, f64))| Timed {
+            plan,
+            time,
+            row: format!("line {}", at + 2),
+            line: Some(at + 2),
+        };
+        check(&times.iter().enumerate().map(row).collect::<Vec<_>>(), "ms")
+    }
+
+    /// 10 % apart are noise, 30 and 80 % are not, however far apart the rows; other plans may take what they like.
+    #[test]
+    fn times_of_one_plan_that_noise_does_not_explain_are_named() {
+        assert_eq!(warning(&[("a", 100.0), ("b", 300.0), ("a", 110.0)]).unwrap(), None);
+        let one = warning(&[("a", 130.0), ("b", 300.0), ("a", 110.0), ("a", 100.0)]).unwrap().unwrap();
+        assert!(
+            one.contains("1 plan is") && one.contains("130 ms in line 2 and 100 ms in line 5 (1.30 times)"),
+            "{one}"
+        );
+        let all = [("a", 100.0), ("a", 130.0), ("b", 200.0), ("b", 360.0), ("c", 100.0), ("c", 150.0)];
+        let three = warning(&all).unwrap().unwrap();
+        let worst_first = "200 ms in line 4 and 360 ms in line 5 (1.80 times); 100 ms in line 6 and 150 ms in line 7";
+        assert!(three.contains("3 plans are") && three.contains(worst_first) && three.contains("1 other"), "{three}");
+        let refused = warning(&[("a", 100.0), ("a", 310.0)]).unwrap_err().to_string();
+        assert!(refused.contains("takes 310 ms here, and 100 ms in line 2"), "{refused}");
+    }
+}
