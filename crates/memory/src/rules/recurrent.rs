@@ -20,10 +20,15 @@ const LAST_STATE: usize = 2;
 /// The rule of an operation, with its memory where it is a recurrent one. A layer with several results is one operation: its first result stands for it.
 pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
     let Some(cell) = (!is_further_result(operation)).then(|| cell(name)).flatten() else { return rule };
-    let rule = reading(rule, operation);
-    match cell {
-        Cell::Lstm => lstm(rule, Layer::new(operation), operation),
-        Cell::Steps(step) => steps(rule, operation, step),
+    let copy = is_copied(operation).then(|| operation.input(0));
+    let rule = if copy.is_some() { Rule { saves: without_input(&rule.saves), ..rule } } else { rule };
+    let rule = match cell {
+        Cell::Lstm => lstm(rule.forward(copy.map(Keep)), Layer::new(operation), operation),
+        Cell::Steps(step) => steps(rule, operation, step, copy),
+    };
+    match of_stack(operation) {
+        Some(input) => Rule { forward: borrowing(rule.forward, input), ..rule },
+        None => rule,
     }
 }
 
@@ -46,16 +51,32 @@ fn is_further_result(operation: Operation) -> bool {
     continued(at).next().is_some()
 }
 
-/// With the time steps in front it reads what another layer makes as it is, of all else a permuted copy.
-fn reading(rule: Rule, operation: Operation) -> Rule {
-    let mut read = operation.network.node(operation.node.inputs[0]);
+/// Whether it reads a copy: with the time steps in front it reads what another layer makes as it is, of all else a permuted copy.
+fn is_copied(operation: Operation) -> bool {
+    !is_recurrent(operation, read_by(operation, operation.node))
+}
+
+/// What a layer reads, before it is arranged.
+fn read_by<'a>(operation: Operation<'a>, layer: &'a Node) -> &'a Node {
+    let mut read = operation.network.node(layer.inputs[0]);
     while matches!(read.op, Op::Reshape(_) | Op::Dropout { .. } | Op::Transpose { .. }) {
         read = operation.network.node(read.inputs[0]);
     }
-    match is_recurrent(operation, read) {
-        true => rule,
-        false => Rule { saves: without_input(&rule.saves), ..rule.forward([Keep(operation.input(0))]) },
+    read
+}
+
+/// The input of a module of several layers, of which this is a later one: the call holds it until its last layer is done, although its first layer
+/// has copied it.
+fn of_stack(operation: Operation) -> Option<Amount> {
+    let in_call = |node: &Node| node.module.is_some() && node.module == operation.node.module;
+    let mut layer = operation.node;
+    while let Some(before) =
+        Some(read_by(operation, layer)).filter(|read| is_recurrent(operation, read) && in_call(read))
+    {
+        layer = before;
     }
+    let input = operation.network.node(layer.inputs[0]);
+    (layer.name != operation.node.name).then(|| Amount::tensor(&input.shape, input.element.bytes(operation.number())))
 }
 
 fn is_recurrent(operation: Operation, node: &Node) -> bool {
@@ -80,23 +101,31 @@ struct TimeStep {
 
 /// Each direction multiplies all that it reads at once, goes through the time steps, and stacks their states (`FullLayer` and
 /// `FullBidirectionalLayer` of aten/src/ATen/native/RNN.cpp).
-fn steps(rule: Rule, operation: Operation, step: TimeStep) -> Rule {
+fn steps(rule: Rule, operation: Operation, step: TimeStep, copy: Option<Amount>) -> Rule {
     let directions = Layer::new(operation).directions;
     let (all_steps, unread) = all_steps(operation);
     let states = all_steps.divided_by(directions);
     let [kept, gates] = [step.kept, step.gates].map(|times| doubtful(states.times(times), operation));
-    let kept = operation.step.trains().then_some(Keep(kept));
-    let rule = rule.forward(unread.then_some(Keep(all_steps))).forward((0..directions).flat_map(|_| kept));
+    let trains = operation.step.trains();
+    let rule = rule.forward(unread.then_some(Keep(all_steps)));
+    let rule = match trains {
+        // Each direction copies what it reads, and keeps that.
+        true => rule.forward((0..directions).flat_map(|_| copy.map(Keep).into_iter().chain([Keep(kept)]))),
+        false => rule,
+    };
     // States of both directions are copied into one tensor; without gradients nothing else keeps those of each step until they are stacked.
-    let apart = [directions > 1, kept.is_none()].into_iter().filter(|is_apart| *is_apart);
+    let apart = [directions > 1, !trains].into_iter().filter(|is_apart| *is_apart);
     let borrowed = apart.fold(gates, |borrowed, _| borrowed.and(all_steps));
-    let backward = steps_backward(&rule, operation, gates, directions);
-    Rule { forward: borrowing(rule.forward, borrowed), backward, ..rule }
+    let product = copy.filter(|_| !trains).map(|copy| [Take(copy), Take(gates), Drop(0), Drop(0)]);
+    let forward = product.into_iter().flatten().chain(borrowing(rule.forward.clone(), borrowed)).collect();
+    let backward = steps_backward(&rule, operation, gates, copy.is_some());
+    Rule { forward, backward, ..rule }
 }
 
 /// The last direction runs first. Gradients of the gates take the place of what the steps kept, and are stacked for the product; the second direction's
 /// gradient of the input adds to that of the first.
-fn steps_backward(rule: &Rule, operation: Operation, gates: Amount, directions: u64) -> Vec<Move> {
+fn steps_backward(rule: &Rule, operation: Operation, gates: Amount, copies: bool) -> Vec<Move> {
+    let directions = Layer::new(operation).directions;
     let mut moves = Vec::new();
     for direction in (0..directions).rev() {
         let is_first = direction + 1 == directions;
@@ -110,6 +139,7 @@ fn steps_backward(rule: &Rule, operation: Operation, gates: Amount, directions: 
             moves.extend(operation.learned(operation.network.facts(operation.node).weights.len()));
         }
         moves.push(Drop(0));
+        moves.extend(copies.then_some(DropKept(rule.saves.len())));
     }
     moves
 }
