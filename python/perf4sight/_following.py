@@ -249,24 +249,24 @@ class Alive:
                     return args[0].add_(args[1])
                 if _fills_gradient(function) and _counts(args[0]) == alone:
                     made = getattr(args[0], function._schema.name.rpartition("::")[2] + "_")(*args[1:], **(kwargs or {}))
-                    alive.note(str(function), args, made)
+                    alive.note(str(function), args, kwargs or {}, made)
                     return made
                 made = _kernels.laid_out(function, args, _kernels.with_workspace(function, args, _made(function, args, kwargs or {})))
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
                         alive.see(tensor)
-                alive.note(str(function), args, made)
+                alive.note(str(function), args, kwargs or {}, made)
                 return made
 
         with layers, Watch():
             yield
 
-    def note(self, function: str, arguments: Tuple[Any, ...], made: Any) -> None:
+    def note(self, function: str, arguments: Tuple[Any, ...], named: Dict[str, Any], made: Any) -> None:
         """Notes what is there within an operator, and after one whose kernel borrows memory that only the program knows of."""
         name = function.rpartition(".")[0]
         backward = name.endswith(OF_BACKWARD)
         kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
-        taken = self.bytes + _kernels.copies(name, arguments, made)
+        taken = self.bytes + _kernels.copies(name, arguments, named, made)
         self.most = max(self.most, taken)
         if kind:
             self._run(kind, backward, taken, _sizes(arguments))

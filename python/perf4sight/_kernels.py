@@ -1,15 +1,39 @@
 """What kernels of a processor do that the rules of PyTorch for tensors without contents leave out: copies, layouts, workspaces."""
 from __future__ import annotations
 
-from typing import Any, Sequence, Tuple
+from typing import Any, Mapping, Sequence, Tuple
 
 # Operators that copy those of their first operands that are not contiguous while they run, and how many these are (`contiguous` in Col2Im.cpp, Im2Col.cpp,
-# SoftMax.cpp, layer_norm.cpp, Embedding.cpp and UpSampleKernel.cpp of aten/src/ATen/native).
+# SoftMax.cpp, layer_norm.cpp, Embedding.cpp, UpSampleKernel.cpp, ReflectionPad.cpp, PaddingKernel.cpp, GridSampler.cpp, AveragePool3d.cpp and Distance.cpp
+# of aten/src/ATen/native).
 COPYING = {
     "aten.im2col": 1, "aten.col2im": 1, "aten._softmax": 1, "aten._log_softmax": 1, "aten.embedding_dense_backward": 1,
-    "aten.native_layer_norm": 1, "aten.native_layer_norm_backward": 2,
-    "aten.upsample_bilinear2d_backward": 1, "aten.upsample_nearest2d_backward": 1, "aten._upsample_nearest_exact2d_backward": 1,
+    "aten._softmax_backward_data": 2, "aten._log_softmax_backward_data": 2, "aten.log_sigmoid_forward": 1, "aten.rrelu_with_noise": 1, "aten.median": 1,
+    "aten.native_layer_norm": 1, "aten.native_layer_norm_backward": 2, "aten._cdist_forward": 2, "aten._cdist_backward": 3,
+    "aten.reflection_pad1d": 1, "aten.reflection_pad1d_backward": 1, "aten.replication_pad1d": 1, "aten.replication_pad1d_backward": 1,
+    "aten.avg_pool3d": 1, "aten.avg_pool3d_backward": 1, "aten._adaptive_avg_pool3d_backward": 1,
+    "aten.fractional_max_pool2d": 1, "aten.fractional_max_pool2d_backward": 1, "aten.grid_sampler_2d_backward": 1, "aten.grid_sampler_3d_backward": 1,
+    "aten.upsample_linear1d_backward": 1, "aten.upsample_nearest1d_backward": 1, "aten._upsample_nearest_exact1d_backward": 1,
+    "aten.upsample_bicubic2d_backward": 1, "aten._upsample_bilinear2d_aa_backward": 1, "aten._upsample_bicubic2d_aa_backward": 1,
 }
+# The same of operators whose operands may also be in `torch.channels_last`, as the first one is (`suggest_memory_format` there).
+COPYING_IN_FORMAT = {
+    "aten.avg_pool2d": 1, "aten._adaptive_avg_pool2d": 1, "aten.adaptive_max_pool2d": 1, "aten.max_pool2d_with_indices": 1, "aten.max_unpool2d": 2,
+    "aten.max_pool3d_with_indices": 1, "aten.reflection_pad2d": 1, "aten.reflection_pad3d": 1, "aten.replication_pad2d": 1, "aten.replication_pad3d": 1,
+    "aten.pixel_shuffle": 1, "aten.pixel_unshuffle": 1, "aten.native_group_norm": 1,
+    "aten.upsample_bilinear2d_backward": 1, "aten.upsample_nearest2d_backward": 1, "aten._upsample_nearest_exact2d_backward": 1,
+    "aten.upsample_trilinear3d_backward": 1, "aten.upsample_nearest3d_backward": 1, "aten._upsample_nearest_exact3d_backward": 1,
+}
+# Backward operators that work in the format of the gradient that comes in, and give the other one as a copy (AvgPoolKernel.cpp, AdaptiveAvgPoolKernel.cpp,
+# MaxPoolKernel.cpp and PaddingKernel.cpp of aten/src/ATen/native/cpu).
+IN_FORMAT_OF_GRADIENT = (
+    "aten.avg_pool2d_backward", "aten._adaptive_avg_pool2d_backward", "aten.max_pool2d_with_indices_backward", "aten.max_pool3d_with_indices_backward",
+    "aten.reflection_pad2d_backward", "aten.reflection_pad3d_backward", "aten.replication_pad2d_backward", "aten.replication_pad3d_backward",
+)
+# Backward operators that copy so many of their first operands into the format of what forward read (AdaptiveMaxPoolKernel.cpp, group_norm.cpp).
+IN_FORMAT_OF_FORWARD = {"aten.adaptive_max_pool2d_backward": 1, "aten.native_group_norm_backward": 2}
+# Fourier transforms, complex to real last.
+FOURIER, TO_REAL = ("aten._fft_r2c", "aten._fft_c2c", "aten._fft_c2r"), "aten._fft_c2r"
 # Operators that add up halves at places in a `float` copy of their result (`create_acc_buffer` in ScatterGatherKernel.cpp).
 ADDING = ("aten.scatter", "aten.scatter_add", "aten.scatter_reduce", "aten.index_add", "aten.gather_backward")
 # Operators that resize images of up to so many pixels of height and width together channel by channel, in copies of what they read and make
@@ -17,6 +41,8 @@ ADDING = ("aten.scatter", "aten.scatter_add", "aten.scatter_reduce", "aten.index
 RESIZING, SMALL_IMAGE = ("aten.upsample_bilinear2d", "aten.upsample_nearest2d", "aten._upsample_nearest_exact2d"), 128
 # Arithmetic on operands of two types, which a processor casts first (`cast_common_dtype_to_outputs` in TensorIterator.cpp).
 CASTING = ("aten.mul", "aten.div", "aten.add", "aten.sub")
+# Sums, which turn truths and short integers into integers first.
+SUMMING = ("aten.sum", "aten.cumsum")
 # The types with half the bits of a `float`.
 HALVES = ("torch.bfloat16", "torch.float16")
 LSTM, LSTM_BACKWARD = "aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward"
@@ -24,7 +50,7 @@ LSTM, LSTM_BACKWARD = "aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward"
 OF_FORWARD, GRADIENTS = slice(7, 10), slice(10, 13)
 
 
-def copies(name: str, arguments: Tuple[Any, ...], made: Any) -> int:
+def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made: Any) -> int:
     """Bytes that an operator copies within its kernel."""
     import torch
 
@@ -35,11 +61,22 @@ def copies(name: str, arguments: Tuple[Any, ...], made: Any) -> int:
     if name in COPYING:
         replaced = int(first.nbytes) if name == "aten.im2col" and made.nbytes > first.nbytes else 0
         return replaced + sum(int(one.nbytes) for one in arguments[:COPYING[name]] if not one.is_contiguous())
+    if name in COPYING_IN_FORMAT:
+        return _in_format(first, arguments[:COPYING_IN_FORMAT[name]])
+    if name in IN_FORMAT_OF_GRADIENT:
+        indices = [arguments[-1]] if "indices" in name else []
+        return _in_format(first, [first, made, *indices])
+    if name in IN_FORMAT_OF_FORWARD:
+        # A group norm also has two sums of every channel of every sample (`GroupNormBackwardKernelImpl` in group_norm_kernel.cpp).
+        sums = 8 * arguments[5] * arguments[6] if "group_norm" in name else 0
+        return sums + _in_format(arguments[1], arguments[:IN_FORMAT_OF_FORWARD[name]])
+    if name in FOURIER:
+        return _transformed(name, first, arguments[1])
     if name in CASTING:
         return _cast(arguments, made)
     if name in ADDING:
         return 4 * int(made.numel()) if str(made.dtype) in HALVES else 0
-    if name == "aten.sum":
+    if name in SUMMING:
         return _summed(first, made)
     if name == "aten._safe_softmax":
         # Which scores are minus infinity (`_safe_softmax` in transformers/attention.cpp).
@@ -47,8 +84,16 @@ def copies(name: str, arguments: Tuple[Any, ...], made: Any) -> int:
     if name == "aten.convolution_backward":
         # A gradient that is one number seen in many places, such as that of a sum (`contiguous` in Convolution.cpp of aten/src/ATen/native).
         return int(first.nbytes) if 0 in first.stride() else 0
-    if name == "aten.max_pool2d_with_indices_backward":
-        return _in_other_format(first, [arguments[-1], made])
+    if name == "aten.gelu_backward":
+        # oneDNN reads and makes contiguous tensors (`gelu_backward` in Activation.cpp).
+        is_by_onednn = named.get("approximate", "none") == "none" and first.dtype == torch.float32 and arguments[1].is_contiguous()
+        return sum(int(one.nbytes) for one in (first, made) if not one.is_contiguous()) if is_by_onednn else 0
+    if name == "aten.logsumexp":
+        # The exponents, and the greatest ones (`logsumexp_out_impl` in ReduceOps.cpp).
+        return int(first.nbytes + made.nbytes)
+    if name == "aten.abs":
+        # Of complex numbers a complex result is made first (`unary_op_impl_with_complex_to_float` in UnaryOps.cpp).
+        return int(first.nbytes) if first.is_complex() else 0
     if name == "aten.mean":
         # Halves are summed up as `float` (`mean_kernel_impl` in ReduceOps.cpp).
         return 4 * int(first.numel()) if str(first.dtype) in HALVES else 0
@@ -59,9 +104,9 @@ def _cast(arguments: Tuple[Any, ...], made: Any) -> int:
     """Bytes of the copies of operands, and of a result that is written into one of them, in the type that both operands have in common."""
     import torch
 
-    tensors = [one for one in arguments if isinstance(one, torch.Tensor) and one.dim()]
-    kind = torch.result_type(*tensors) if len(tensors) == 2 else None
-    return sum(one.numel() * kind.itemsize for one in [*tensors, made] if one.dtype != kind) if kind else 0
+    kind = torch.result_type(*arguments[:2])
+    tensors = [one for one in arguments[:2] if isinstance(one, torch.Tensor) and one.dim()]
+    return sum(one.numel() * kind.itemsize for one in [*tensors, made] if one.dtype != kind)
 
 
 def _summed(read: Any, made: Any) -> int:
@@ -76,13 +121,23 @@ def _summed(read: Any, made: Any) -> int:
     return 4 * int(read.numel()) if are_apart else 0
 
 
-def _in_other_format(gradient: Any, tensors: Sequence[Any]) -> int:
-    """Bytes of what a kernel copies into the format of the gradient that comes in, channels-last or not (`max_pool2d_backward_kernel_impl` of MaxPoolKernel.cpp)."""
-    import torch
+def _in_format(wanted: Any, tensors: Sequence[Any]) -> int:
+    """Bytes of the tensors that a kernel copies into the memory format of one: channels-last where that is, else contiguous."""
+    from torch._prims_common import suggest_memory_format
 
-    is_last = gradient.is_contiguous(memory_format=torch.channels_last) and not gradient.is_contiguous()
-    wanted = torch.channels_last if is_last else torch.contiguous_format
-    return sum(one.nbytes for one in tensors if not one.is_contiguous(memory_format=wanted))
+    layout = suggest_memory_format(wanted)
+    return sum(int(one.nbytes) for one in tensors if not one.is_contiguous(memory_format=layout))
+
+
+def _transformed(name: str, read: Any, axes: Sequence[int]) -> int:
+    """Bytes that a Fourier transform copies: what it reads, unless all other axes are one in memory, and of several axes to real numbers what the complex
+    transform of all but the last gives, too (`_exec_fft` and `_fft_c2r_mkl` in mkl/SpectralOps.cpp)."""
+    if name == TO_REAL and len(axes) > 1:
+        return 2 * int(read.nbytes)
+    transformed = [axis % read.dim() for axis in axes]
+    others = sorted((read.stride(axis), read.shape[axis]) for axis in range(read.dim()) if axis not in transformed and read.shape[axis] > 1)
+    are_one = all(after == stride * size for (stride, size), (after, _) in zip(others, others[1:]))
+    return 0 if are_one and 0 not in read.stride() else int(read.nbytes)
 
 
 def _gradients_of_lstm(arguments: Tuple[Any, ...]) -> int:
@@ -98,14 +153,18 @@ def _gradients_of_lstm(arguments: Tuple[Any, ...]) -> int:
 
 def laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
     """What an operator gives, as its kernel lays it out: a fold makes its image in memory as large as its columns, and columns at least as large as
-    their image (`empty_like` in Col2Im.cpp and Im2Col.cpp), a layer norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy."""
+    their image (`empty_like` in Col2Im.cpp and Im2Col.cpp), a layer norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy,
+    a padding that of an image in the image's format (PaddingKernel.cpp)."""
     import torch
+    from torch._prims_common import suggest_memory_format
 
     name = str(function)
     if name in ("aten.col2im.default", "aten.im2col.default") and made.numel() < arguments[0].numel():
         return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape)
     if name == "aten.native_layer_norm_backward.default" and made[0] is not None:
         return (made[0].contiguous(), *made[1:])
+    if name.endswith("pad2d_backward.default"):
+        return made.contiguous(memory_format=suggest_memory_format(arguments[1]))
     if name == LSTM_BACKWARD + ".default":
         # As `float`, whatever the layer computes in.
         return tuple(one.float() if one is not None else None for one in made)

@@ -281,6 +281,17 @@ def between(part):
     return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), part, nn.Conv2d(16, 32, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 5))
 
 
+class Applied(nn.Module):
+    """A function of tokens of 64 numbers, between two linear layers, of which the second reads `width` numbers."""
+
+    def __init__(self, function, width=64):
+        super().__init__()
+        self.before, self.function, self.after = nn.Linear(32, 64), function, nn.Linear(width, 16)
+
+    def forward(self, x):
+        return self.after(self.function(self.before(x))).mean(1)
+
+
 class Feeding(nn.Module):
     """The feed-forward part of a transformer on tokens that are numbers already."""
 
