@@ -241,14 +241,14 @@ class Alive:
 
         alive, alone = self, _alone()
 
-        layers = _linear_layers()
+        layers = _layers()
 
         class Watch(TorchDispatchMode):  # type: ignore[misc]
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                if _adds_gradients(function) and _counts(args[0]) == alone or layers.adds_bias(function):
+                if layers.adds_bias(function):
                     return args[0].add_(args[1])
-                if _fills_gradient(function) and _counts(args[0]) == alone:
-                    made = getattr(args[0], function._schema.name.rpartition("::")[2] + "_")(*args[1:], **(kwargs or {}))
+                if str(function) in IN_PLACE and torch._C._current_graph_task_id() != -1 and _counts(args[0]) == alone.get(str(function)):
+                    made = getattr(torch.ops.aten, function._schema.name.rpartition("::")[2] + "_")(*args, **(kwargs or {}))
                     alive.note(str(function), args, kwargs or {}, made)
                     return made
                 made = _kernels.laid_out(function, args, _kernels.with_workspace(function, args, _made(function, args, kwargs or {})))
@@ -314,46 +314,61 @@ def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> A
     return function(*arguments, **named)
 
 
-def _adds_gradients(function: Any) -> bool:
-    """Whether it is the sum of two gradients that meet: autograd adds in place where nobody else holds the first, but never where PyTorch is
-    watched (`isTensorSubclassLike` in torch/csrc/autograd/input_buffer.cpp)."""
-    import torch
-
-    return str(function) == "aten.add.Tensor" and torch._C._current_graph_task_id() != -1
+# What backward does in place, but never where PyTorch is watched, to what nobody but autograd holds: adding to a gradient another one that it meets
+# (`isTensorSubclassLike` in torch/csrc/autograd/input_buffer.cpp), and filling zeros with a gradient (`value_selecting_reduction_backward` of
+# aten/src/ATen/native/ReduceOps.cpp, `gather_backward` of TensorAdvancedIndexing.cpp, `index_backward` of torch/csrc/autograd/FunctionsManual.cpp, and others).
+IN_PLACE = ("aten.add.Tensor", "aten.scatter.src", "aten.scatter_add.default", "aten.index_add.default", "aten.index_put.default")
 
 
-# What backward writes into zeros that it has just made.
-FILLING = ("aten.scatter.src", "aten.scatter_add.default", "aten.index_add.default", "aten.index_put.default")
-
-
-def _fills_gradient(function: Any) -> bool:
-    """Whether it fills zeros with a gradient: backward does so in place, but never where PyTorch is watched (`value_selecting_reduction_backward` of
-    aten/src/ATen/native/ReduceOps.cpp, `gather_backward` of TensorAdvancedIndexing.cpp, and others)."""
-    import torch
-
-    return str(function) in FILLING and torch._C._current_graph_task_id() != -1
-
-
-def _linear_layers() -> Any:
-    """Knows while a linear layer runs: it adds its bias in place to products of what is not contiguous, but never where PyTorch is watched
-    (`linear` of aten/src/ATen/native/Linear.cpp)."""
+def _layers() -> Any:
+    """What the module calls that PyTorch computes otherwise where it is watched: a linear layer adds its bias in place to products of what is not contiguous
+    (`linear` of aten/src/ATen/native/Linear.cpp), and the gradient of a product is that of numbers none of which is zero."""
     import torch
     from torch.overrides import TorchFunctionMode
 
+    product = _product()
+
     class Layers(TorchFunctionMode):  # type: ignore[misc]
-        runs = False
+        is_linear = False
 
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            self.runs = function is torch._C._nn.linear
+            if function in (torch.prod, torch.Tensor.prod) and "dtype" not in (kwargs or {}) and args and args[0].is_floating_point():
+                return product(*args, **(kwargs or {}))
+            self.is_linear = function is torch._C._nn.linear
             try:
                 return function(*args, **(kwargs or {}))
             finally:
-                self.runs = False
+                self.is_linear = False
 
         def adds_bias(self, function: Any) -> bool:
-            return self.runs and str(function) == "aten.add.Tensor"
+            return self.is_linear and str(function) == "aten.add.Tensor"
 
     return Layers()
+
+
+def _product() -> Any:
+    """`torch.prod`, with the gradient that it has where no number is zero (`prod_backward` of torch/csrc/autograd/FunctionsManual.cpp)."""
+    import torch
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, read: Any, dim: Any, keepdim: bool) -> Any:
+            result = torch.prod(read) if dim is None else torch.prod(read, dim, keepdim)
+            context.save_for_backward(read, result)
+            context.dim, context.is_dropped = dim, dim is not None and not keepdim and read.dim() > 0
+            return result
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            read, result = context.saved_tensors
+            if context.is_dropped:
+                gradient, result = gradient.unsqueeze(context.dim), result.unsqueeze(context.dim)
+            # Which numbers are zero, and of an axis how many are, is there until the gradient is.
+            zeros = read == 0
+            zeros = None if context.dim is None else (zeros, zeros.sum(context.dim, True))
+            return gradient * (result / read), None, None
+
+    return lambda input, dim=None, keepdim=False: Product.apply(input, dim, keepdim)
 
 
 def _counts(tensor: Any) -> Tuple[int, int]:
@@ -363,23 +378,26 @@ def _counts(tensor: Any) -> Tuple[int, int]:
     return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
 
 
-def _alone() -> Tuple[int, int]:
-    """The counts of a gradient that nobody but autograd holds where it meets another, from two that do."""
+def _alone() -> Dict[str, Tuple[int, int]]:
+    """The counts of what backward may change in place, by operators that do: from tensors that nobody but autograd holds."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    found: List[Tuple[int, int]] = []
+    found: Dict[str, Tuple[int, int]] = {}
 
     class Watch(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if _adds_gradients(function):
-                found.append(_counts(args[0]))
+            if str(function) in IN_PLACE:
+                found.setdefault(str(function), _counts(args[0]))
             return function(*args, **(kwargs or {}))
 
     with torch.enable_grad():
-        middle = torch.empty(1, requires_grad=True).sin()
-        sum_of_two = middle * 2.0 + middle * 3.0
-        total = sum_of_two.sum()
-    with Watch():
-        total.backward()
-    return found[0]
+        first, *others = (torch.empty(1, requires_grad=True).sin() for _ in range(5))
+        place = torch.zeros(1, dtype=torch.long)
+        results = [first * 2.0 + first * 3.0, others[0].max(0)[0], others[1].gather(0, place), others[2].index_select(0, place), others[3][place]]
+        totals = [result.sum() for result in results]
+    del first, others, results
+    for total in totals:
+        with Watch():
+            total.backward()
+    return found
