@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _asking, _network, _settings
+from . import _asking, _checking, _network, _settings
 from . import _tables as tables
 from ._tables import Shown, Table
 
@@ -119,13 +119,15 @@ def advise(
 
     Raises as `predict` does.
     """
-    asked = _asking.source("advise", fingerprint, target)
+    asked, limited = _asking.source("advise", fingerprint, target), _asking.limit(mem_limit)
+    batch = None if batch is None else _checking.whole("batch", batch)
+    _checking.settings(settings)
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
     step = _settings.of(module, stage, optimizer, settings)
     batch = network.batch if batch is None else batch
     network = network.following(module, inputs, stage, step, [batch])
-    reply = network.ask("advise", *asked, *_asking.words(stage, step), "--batch=%d" % batch, *_asking.limit(mem_limit))
+    reply = network.ask("advise", *asked, *_asking.words(stage, step), "--batch=%d" % batch, *limited)
     return Advice._from(network, reply)
 
 

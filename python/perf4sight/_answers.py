@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
+from . import _checking
 from . import _tables as tables
 from ._network import Network
 from ._tables import Shown, Table
@@ -175,7 +176,7 @@ class MemoryEstimate(Shown):
 
     def limited(self, limit: "str | int") -> Prediction:
         """All that is predicted of the step where it must fit into that memory."""
-        reply = self._network.ask("predict", *self._words, "--mem-limit=%s" % amount(limit))
+        reply = self._network.ask("predict", *self._words, "--mem-limit=%s" % _checking.memory(limit))
         return Prediction._from(self.network, reply, [*self._network.warnings, *reply["warnings"]])
 
     def _sentence(self) -> str:
@@ -188,11 +189,6 @@ class MemoryEstimate(Shown):
     def _remarks(self) -> Sequence[str]:
         step = ["step: %s" % self.step] if self.step != "published" else []
         return ["simulated for %s" % self.target, *step, *("warning: %s" % warning for warning in self.warnings)]
-
-
-def amount(memory: "str | float") -> str:
-    """An amount of memory in the program's words: what is no text with a unit is a number of bytes."""
-    return memory if isinstance(memory, str) else "%dB" % memory
 
 
 def _shares(parts: Mapping[str, Sequence[Mapping[str, Any]]], kind: str, unit: str) -> Tuple[Share, ...]:

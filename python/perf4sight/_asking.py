@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
 
-from . import _network, _settings
-from ._answers import Devices, MemoryEstimate, Prediction, _shares, amount
+from . import _checking, _network, _settings
+from ._answers import Devices, MemoryEstimate, Prediction, _shares
 from ._errors import Error
 
 Amount = Union[str, int]
@@ -39,19 +39,20 @@ def predict(
         optimizer: an optimizer of PyTorch, its class, or its name such as `"adamw"`; by default as in the profile.
         name: what the network is called in answers; by default as its class.
         **settings: what else the step does otherwise, by the names of the program's options: `zero_grad`, `precision`, `trainable`,
-            `frozen_normalisation`, `accumulate`, `checkpoint`. By default `trainable` is what requires gradients.
+            `frozen_normalisation`, `accumulate`, `checkpoint`, `loss`; any other is refused. By default `trainable` is what requires gradients.
 
     Returns a `Prediction`; of a list of targets `Devices`.
 
     Raises `NetworkError` where the module cannot be read, `ProgramError` where the program refuses what was asked.
     """
     asked = source("predict", fingerprint, target)
-    batch_sizes = [batch_sizes] if isinstance(batch_sizes, int) else batch_sizes
+    sizes, limited = _checking.batch_sizes(batch_sizes), limit(mem_limit)
+    _checking.settings(settings)
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
     told_step = _settings.of(module, stage, optimizer, settings)
-    network = network.following(module, inputs, stage, told_step, batch_sizes or [network.batch])
-    reply = network.ask("predict", *asked, *words(stage, told_step), *_batches(network, batch_sizes), *limit(mem_limit))
+    network = network.following(module, inputs, stage, told_step, sizes or [network.batch])
+    reply = network.ask("predict", *asked, *words(stage, told_step), *_batches(network, sizes), *limited)
     devices = tuple(Prediction._from(network.name, device, [*network.warnings, *reply["warnings"]]) for device in reply.get("devices", [reply]))
     return Devices(devices) if _is_list(target) or "devices" in reply else devices[0]
 
@@ -73,9 +74,11 @@ def estimate_memory(
 
     Raises as `predict` does.
     """
+    _checking.settings(settings)
+    target = None if target is None else _checking.target(target)
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
-    target = os.fspath(target) if target is not None else _place(module)
+    target = target or _place(module)
     told_step = _settings.of(module, stage, optimizer, settings)
     network = network.following(module, inputs, stage, told_step, [network.batch])
     asked = ("--target=%s" % target, *words(stage, told_step), *_batches(network, None))
@@ -97,8 +100,10 @@ def source(verb: str, fingerprint: Any, target: Any) -> List[str]:
     if (fingerprint is None) == (target is None):
         raise Error("%s asks either a fingerprint or a target\n  expected: fingerprint=\"fingerprinting/orin/imagenet\", for example, or target=\"orin\"" % verb)
     if fingerprint is not None:
+        if not isinstance(fingerprint, (str, os.PathLike)):
+            raise Error("fingerprint = %r\n  expected: the folder of a device that was profiled, such as \"fingerprinting/orin/imagenet\"" % (fingerprint,))
         return ["--fingerprint=%s" % os.fspath(fingerprint)]
-    return ["--target=%s" % (",".join(map(os.fspath, target)) if _is_list(target) else os.fspath(target))]
+    return ["--target=%s" % ",".join(map(_checking.target, target if _is_list(target) else [target]))]
 
 
 def words(stage: str, step: Dict[str, Any]) -> List[str]:
@@ -108,11 +113,11 @@ def words(stage: str, step: Dict[str, Any]) -> List[str]:
 
 def limit(memory: Optional[Amount]) -> List[str]:
     """What it must fit into, likewise."""
-    return [] if memory is None else ["--mem-limit=%s" % amount(memory)]
+    return [] if memory is None else ["--mem-limit=%s" % _checking.memory(memory)]
 
 
 def _is_list(target: Any) -> bool:
-    return target is not None and not isinstance(target, (str, os.PathLike))
+    return isinstance(target, Iterable) and not isinstance(target, (str, bytes))
 
 
 def _batches(network: Any, asked: Optional[Sequence[int]]) -> List[str]:

@@ -126,8 +126,9 @@ def plain(tensor: Any) -> Any:
 
 def few(tensor: Any, samples: int) -> Any:
     """A tensor of so many samples: those of another, again and again, on the processor, with no history."""
-    places = [place % tensor.shape[0] for place in range(samples)]
-    return plain(tensor[places]).clone()
+    import torch
+
+    return plain(tensor[torch.arange(samples) % tensor.shape[0]]).clone()
 
 
 def _distinct(names: List[str]) -> List[str]:

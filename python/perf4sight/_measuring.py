@@ -6,9 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _network, _private, _settings
+from . import _checking, _network, _private, _settings
 from . import _tables as tables
-from ._answers import amount
 from ._errors import Error
 from ._program import ask
 from ._tables import Shown, Table
@@ -75,7 +74,7 @@ def profile(
     inputs: Any,
     *,
     batch_sizes: Optional[Sequence[int]] = None,
-    variables: Sequence[str] = ("memory", "latency"),
+    variables: Union[str, Sequence[str]] = ("memory", "latency"),
     stage: str = "training",
     optimizer: Any = None,
     device: Optional[str] = None,
@@ -96,14 +95,16 @@ def profile(
     """
     if not sys.executable:
         raise Error("this Python does not know its own path, and no worker can be started with it")
+    sizes, limit = _checking.batch_sizes(batch_sizes), None if mem_limit is None else _checking.memory(mem_limit)
+    _checking.settings(settings)
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
     if stage == "training":
         settings.setdefault("zero_grad", "free")
     device, gpu = _place(module, device)
     keys = dict(
-        network=[ASKED], bs=list(batch_sizes or [network.batch]), profile_variables=list(variables), stage=stage, device=device, gpu_id=gpu, worker=[sys.executable, WORKER],
-        threads=threads, timeout=timeout, mem_limit=None if mem_limit is None else amount(mem_limit))
+        network=[ASKED], bs=sizes or [network.batch], profile_variables=[variables] if isinstance(variables, str) else list(variables), stage=stage, device=device, gpu_id=gpu, worker=[sys.executable, WORKER],
+        threads=threads, timeout=timeout, mem_limit=limit)
     keys.update(_settings.of(module, stage, optimizer, settings))
     answer = _measured(network, keys)
     rows = answer["sections"]["profile"]["measurements"]
@@ -146,4 +147,6 @@ def _place(module: Any, device: Optional[str]) -> "Tuple[str, int]":
     if device is None:
         return ("cuda", found.index or 0) if found is not None else ("cpu", 0)
     kind, _, index = str(device).partition(":")
+    if index and not index.isdecimal():
+        raise Error("device = %r\n  expected: \"cpu\", \"cuda\" or a GPU of several, such as \"cuda:1\"" % (device,))
     return kind, int(index or 0)

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
-from . import _changing, _copy, _exporter, _following, _inputs, _private, _settings
+from . import _changing, _checking, _copy, _exporter, _following, _inputs, _private, _settings
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 
@@ -24,6 +24,8 @@ UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors
 SAMPLES = 2
 # Heights of images that a network is tried on which says nothing of its inputs: ImageNet's, CIFAR's, MNIST's, Inception's.
 HEIGHTS = (224, 32, 28, 299)
+# What the program says of a network without operations.
+NO_OPERATIONS = "only 0 of the 0 operations"
 # Words of a text that is made up.
 WORDS = 16
 # What holds several modules' work together, and where it keeps the module.
@@ -54,7 +56,12 @@ class Network:
     def ask(self, verb: str, *words: str) -> Any:
         """What the program answers about it."""
         with self.file() as path:
-            return ask(verb, path, *words, known_as={path: self.name, os.path.dirname(path) + os.sep: ""})
+            try:
+                return ask(verb, path, *words, known_as={path: self.name, os.path.dirname(path) + os.sep: ""})
+            except ProgramError as problem:
+                if str(problem).startswith(NO_OPERATIONS):
+                    raise NetworkError("%s runs no operation\n  expected: a module that computes something" % self.name) from problem
+                raise
 
     def following(self, module: Any, inputs: Any, stage: str, settings: Dict[str, Any], batches: Sequence[int]) -> "Network":
         """The same with what passes of the module itself take, which holds more than a graph: where that cannot be found out, a warning."""
@@ -80,6 +87,7 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
     _copy.check(module)
     if stage not in ("training", "inference"):
         raise Error("stage = %r\n  expected: \"training\" or \"inference\"" % (stage,))
+    name = _checking.network_name(name)
     given = _inputs.read(module.forward, inputs)
     name = re.sub(r"/", "-", name) if name else re.sub(r"[^A-Za-z0-9.]", "-", type(module).__name__)
     onnx, asks = _traced(module, given, stage, SAMPLES, lambda tensor: tensor, weights)

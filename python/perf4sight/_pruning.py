@@ -5,9 +5,9 @@ import fnmatch
 import json
 import os
 import re
-from typing import Any, Callable, List, Mapping, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Union
 
-from . import _copy, _network, _private
+from . import _checking, _copy, _network, _private
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 from ._slices import Slices, home_of
@@ -25,7 +25,7 @@ def prune(
     inputs: Any = None,
     *,
     mode: str = "l1",
-    keep: Sequence[str] = (),
+    keep: Union[str, Sequence[str]] = (),
     seed: int = 0,
 ) -> Any:
     """The same module with fewer channels, its weights those of `model` that are left; `model` stays as it is.
@@ -46,6 +46,9 @@ def prune(
     if not isinstance(level, (int, float)) or not 0 <= level < 1:
         near = "\n  help: did you mean %g?" % (level / 100) if isinstance(level, (int, float)) and 1 <= level < 100 else ""
         raise Error("level = %r\n  expected: the share of all parameters that goes, from 0 to below 1%s" % (level, near))
+    patterns = _checking.patterns(keep)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise Error("seed = %r\n  expected: a whole number" % (seed,))
     module = _network.unwrapped(model)
     given = _network.guessed(module) if inputs is None else inputs
     network = _network.read(module, given, "training", weights=mode == "l1")
@@ -53,7 +56,7 @@ def prune(
     words = ["--equal-parts", "--level=%s" % (100 * level), "--mode=%s" % mode, "--seed=%d" % seed]
 
     layers = [layer["layer"] for layer in network.ask("inspect")["layers"]]
-    kept = [*_attentions(module, layers), *keep]
+    kept = [*_attentions(module, layers), *patterns]
 
     def pruned(more: Sequence[str]) -> Any:
         patterns = [one for pattern in [*kept, *more] for one in _by_name_and_place(pattern, layers)]

@@ -387,10 +387,64 @@ class Refusals(unittest.TestCase):
         groups = [{"params": [model.weight], "momentum": 0.9}, {"params": [model.bias]}]
         self.refuses("some groups", model, row, optimizer=torch.optim.SGD(groups, lr=1))
         self.refuses("none of bias", model, row, optimizer=torch.optim.Adam([model.weight]))
-        self.refuses("--banana", model, row, perf4sight.ProgramError, banana=3)
         self.refuses("orin", model, row, perf4sight.ProgramError, target="orino")
         self.refuses("training.*or.*inference", model, row, perf4sight.Error, stage="both")
         self.refuses("no weight requires a gradient", model.requires_grad_(False), row)
+
+    def test_only_settings_of_a_step_are_taken(self):
+        # Options of the program that are about files, batches or limits; docs/configuration.md lists the keys of a step.
+        model, row = nn.Linear(8, 8), torch.ones(4, 8)
+        known = "expected: accumulate, checkpoint, frozen_normalisation, loss, precision, trainable, zero_grad"
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "page.html")
+            for name, value in [("banana", 3), ("bs", 4), ("html", page), ("mem_limit", "1GiB"), ("json", True)]:
+                self.refuses("%s is no setting of a step\n  %s" % (name, known), model, row, perf4sight.Error, **{name: value})
+            self.assertEqual(os.listdir(folder), [])
+        for verb in (perf4sight.predict, perf4sight.advise):
+            with self.assertRaisesRegex(perf4sight.Error, "bs is no setting of a step"):
+                verb(model, row, target="orin", bs=4)
+        for value in ("x", 0, 2.5, True):
+            self.refuses("accumulate = .*\n  expected: a whole number from 1 to 65536", model, row, perf4sight.Error, accumulate=value)
+        self.assertIn("accumulate=2", perf4sight.estimate_memory(model, row, accumulate="2").step)
+
+    def test_batch_sizes_are_whole_numbers(self):
+        def is_refused(verb, **asked):
+            with self.assertRaisesRegex(perf4sight.Error, "batch.* = .*\n  expected: (a )?whole numbers? from 1 to 1000000"):
+                verb(Images(), IMAGES, **asked)
+        for sizes in (0, -1, 2.5, "4", True, [], ["a"], [1, 10 ** 12]):
+            is_refused(perf4sight.predict, target="orin", batch_sizes=sizes)
+            is_refused(perf4sight.profile, batch_sizes=sizes)
+        for batch in (0, 2.9, "8", 10 ** 9):
+            is_refused(perf4sight.advise, target="orin", batch=batch)
+        for sizes in (range(1, 3), torch.tensor([1, 2]), (1, 2)):
+            answer = perf4sight.predict(nn.Linear(8, 8), torch.ones(4, 8), target="orin", batch_sizes=sizes)
+            self.assertEqual([point.batch for point in answer.points], [1, 2])
+
+    def test_limits_are_amounts_of_memory(self):
+        estimate = perf4sight.estimate_memory(nn.Linear(8, 8), torch.ones(4, 8))
+        for limit in (None, float("nan"), float("inf"), b"8GiB", ["8GiB"], 1.5, True, 0, "1MB"):  # 1 MB are 1000000 bytes, and 1 MiB 1048576
+            with self.assertRaisesRegex(perf4sight.Error, "is no limit of memory\n  expected: at least 1 MiB") as raised:
+                estimate.fits(limit)
+            self.assertIn(repr(limit), str(raised.exception))
+        self.assertEqual(estimate.largest_batch("1MiB"), estimate.largest_batch(1 << 20))
+
+    def test_what_is_called_otherwise_than_expected(self):
+        model, row = nn.Linear(8, 8), torch.ones(4, 8)
+        for target in (3, ["cpu"]):
+            self.refuses("target = .*\n  expected: the name of a kind of device", model, row, perf4sight.Error, target=target)
+        for name in (5, "x" * 400):
+            self.refuses("name = .*\n  expected: a text of up to 200 bytes", model, row, perf4sight.Error, name=name)
+        self.refuses("Identity runs no operation", nn.Identity(), row)
+        for keep in ([5], 5, None):
+            with self.assertRaisesRegex(perf4sight.Error, "keep = .*\n  expected: patterns of names of layers"):
+                perf4sight.prune(model, 0.5, row, keep=keep)
+        # A text is one pattern, not one of every letter.
+        with self.assertRaisesRegex(perf4sight.ProgramError, 'no layer is called "nope"'):
+            perf4sight.prune(model, 0.5, row, keep="nope")
+        with self.assertRaisesRegex(perf4sight.Error, "seed = .*\n  expected: a whole number"):
+            perf4sight.prune(model, 0.5, row, seed="a")
+        with self.assertRaisesRegex(perf4sight.Error, "device = .*\n  expected"):
+            perf4sight.profile(model, row, device="cuda:x")
 
     def test_one_source_is_asked(self):
         for asked in [{}, dict(fingerprint=FINGERPRINT, target="orin")]:
