@@ -1,12 +1,11 @@
 """Code that asks what numbers are, and may do something else for others: where it stands, and other numbers to try it on."""
 from __future__ import annotations
 
-import os
 import traceback
 import warnings
 from typing import Any, Callable, List
 
-from ._exporter import unheard
+from ._exporter import homes, unheard
 
 # Operators by which code reads numbers.
 ASKING = ("_local_scalar_dense", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
@@ -18,7 +17,7 @@ def places(run: Callable[[], Any]) -> List[str]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     found: List[str] = []
-    others = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep)
+    others = homes()
 
     class Watch(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

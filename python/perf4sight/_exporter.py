@@ -147,9 +147,18 @@ def _failed(problem: Exception, module: Any, samples: int) -> NetworkError:
     frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__)]
     running = [names[id(frame.f_locals["self"])] for frame in frames if id(frame.f_locals.get("self")) in names]
     where = running[-1] if running else ""
-    answer = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, _line(problem))
+    lines = [line for line in traceback.extract_tb(problem.__traceback__) if not line.filename.startswith(homes())]
+    place = " (%s:%d)" % (lines[-1].filename, lines[-1].lineno or 0) if lines else ""
+    answer = "%s%s: %s%s" % ("in %s: " % where if where else "", type(problem).__name__, _line(problem), place)
     message = "PyTorch cannot export %s: %s" % (type(module).__name__, answer)
     return Unsupported(message, where) if _is_of_exporter(problem) else NetworkError(message, where, OF_ANY_BATCH % samples)
+
+
+def homes() -> Tuple[str, str]:
+    """The folders of PyTorch and of this package, whose lines of code are not the module's."""
+    import torch
+
+    return os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _first_cause(problem: BaseException) -> BaseException:

@@ -165,13 +165,9 @@ def _traced(
         except NetworkError as problem:
             if weights or isinstance(problem, _exporter.Unsupported):
                 raise
-            try:
-                # Code that reads the strides of its weights does not run on one number that is seen in their shapes.
-                return exported(True)
-            except _exporter.Unsupported:  # its code runs with them
-                raise
-            except NetworkError:
-                raise problem from None
+        # Code that reads the strides of its weights, or writes to them, does not run on one number that is seen in their shapes. What goes wrong with
+        # tensors of their own is what the module itself does.
+        return exported(True)
 
 
 def _held(module: Any) -> List[Tuple[str, int]]:

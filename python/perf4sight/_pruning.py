@@ -13,6 +13,8 @@ from ._program import ask
 from ._slices import Slices, home_of
 
 EXPECTED = "\n  expected: a forward that holds no numbers of channels"
+# What helps where the module's own code does not run, and no layer of it.
+NAMELESS = "keep=[...] with patterns of the layers that this code ties together, such as keep=[\"encoder.*\"], leaves them as they are"
 # Layers that are kept, one after the other, to see whether the rest can be pruned.
 TRIED = 4
 # What the program ends with where a level cannot be reached.
@@ -101,7 +103,7 @@ def _helped(problem: NetworkError, pruned: Callable[[Sequence[str]], Any]) -> Ne
                 kept = kept[:-1]
             break
     if not kept:
-        return NetworkError("%s\n  help: keep leaves layers as they are" % problem, problem.layer)
+        return NetworkError("%s\n  help: %s" % (problem, NAMELESS), problem.layer)
     return NetworkError("%s\n  help: keep=%s leaves layers as they are%s" % (problem, json.dumps(kept), outcome), problem.layer)
 
 

@@ -292,6 +292,21 @@ class Applied(nn.Module):
         return self.after(self.function(self.before(x))).mean(1)
 
 
+class Momentum(nn.Module):
+    """Layers, and a slow copy of them that the forward itself moves towards them (He et al. 2020)."""
+
+    def __init__(self):
+        super().__init__()
+        self.quick, self.slow = (nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 8)) for _ in range(2))
+        self.slow.requires_grad_(False)
+
+    def forward(self, x):
+        with torch.no_grad():
+            for slow, quick in zip(self.slow.parameters(), self.quick.parameters()):
+                slow.mul_(0.99).add_(quick, alpha=0.01)
+        return self.quick(x) + self.slow(x)
+
+
 class Feeding(nn.Module):
     """The feed-forward part of a transformer on tokens that are numbers already."""
 

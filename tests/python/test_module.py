@@ -16,7 +16,7 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Adapted, Applied, Averaged, Bags, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved, Images, Magnified, Masked, Normalised,
+from networks import (Adapted, Applied, Averaged, Bags, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved, Images, Magnified, Masked, Momentum, Normalised,
                       OneNumber, Painted, Paired, Placed, Pooled, Recurrent, RunAgain, Scaled, Segments, Shaped, Spelled,
                       Tokens, Twice, Unfolded, Upsampled, Words, between)
 
@@ -553,6 +553,15 @@ class Pruning(unittest.TestCase):
         # The sum ties the block that is kept to all other channels.
         with self.assertRaisesRegex(perf4sight.ProgramError, "no filter can go\n  stem keeps 16 channels: block is to keep"):
             perf4sight.prune(Gained(()), 0.4, IMAGES, keep=["block"])
+
+    def test_what_goes_wrong_in_the_modules_own_code_is_told_with_its_line(self):
+        model = Momentum()
+        model.slow[0].weight.data *= 0.01  # its filters go first, and the two are no longer of one size
+        with self.assertRaisesRegex(perf4sight.NetworkError, r"The size of tensor a .* must match .*networks\.py:\d+\)\n.*\n  help: keep=\[") as raised:
+            perf4sight.prune(model, 0.3, torch.rand(4, 32))
+        line = int(re.search(r"networks\.py:(\d+)", str(raised.exception)).group(1))
+        with open(os.path.join(ROOT, "tests", "python", "networks.py")) as file:
+            self.assertIn("slow.mul_(0.99)", file.read().splitlines()[line - 1])
 
     def test_the_keep_that_is_named_is_enough(self):
         words = torch.zeros(2, 16, dtype=torch.long)
