@@ -138,6 +138,10 @@ impl AtEnd {
 /// step; in a later row it is only where the library closes its range late. A row that works is as long in each step, wherever in it an
 /// exchange ends; one that waits ends with it.
 fn at_its_end(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
+    let crowded = steps.iter().filter(|(_, ranks)| is_crowded(&ranks[rank], number)).count();
+    if 2 * crowded <= steps.len() {
+        return None;
+    }
     let all: Vec<AtEnd> = steps.iter().map(|(_, ranks)| AtEnd::of(&ranks[rank], number)).collect::<Option<_>>()?;
     let mut waits: BTreeMap<usize, Vec<[i64; 2]>> = BTreeMap::new();
     all.iter().for_each(|one| waits.entry(one.row).or_default().extend(one.waits));
@@ -149,6 +153,12 @@ fn at_its_end(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
     };
     let later = all.iter().filter(|one| one.row > wait).count();
     (later < own.len() && range(0) >= range(1)).then_some(wait)
+}
+
+/// Whether another exchange of the rank ends within [`WAKE_UP`]: the longest row before the end may be the wait for that one.
+fn is_crowded(step: &RankStep, number: usize) -> bool {
+    let Some(own) = step.parts.get(&number) else { return false };
+    step.parts.iter().any(|(other, part)| *other != number && (part.end - own.end).abs() <= WAKE_UP)
 }
 
 /// Whether another rank takes part in an exchange so much later than this one that it still waits when it is woken up.
