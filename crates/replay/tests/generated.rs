@@ -33,6 +33,16 @@ fn step(number: u32, time: [f64; 2]) -> String {
     event("user_annotation", &format!("ProfilerStep#{number}"), time, "")
 }
 
+/// A launch at a moment of the main thread, and what it launches on a stream.
+fn launched(correlation: u32, at: f64, (stream, name): (u32, &str), time: [f64; 2], args: &str) -> [String; 2] {
+    let own = format!(r#""correlation":{correlation}"#);
+    let call = event("cuda_runtime", "cudaLaunchKernel", [at, 5.0], &own);
+    [call, on(stream, "kernel", name, time, &format!("{own}{args}"))]
+}
+
+const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+const OF_ALL_REDUCE: &str = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
+
 /// Writes the trace of a rank of `ranks`, whose clock is `base` nanoseconds off.
 fn write(folder: &Path, rank: u32, ranks: u32, base: i64, events: &[String]) {
     write_with_groups(folder, [rank, ranks], base, &[], events);
@@ -457,19 +467,10 @@ fn the_first_exchange_of_a_step_waits_for_the_work_of_the_step_before() {
     for rank in 0..2 {
         let events = (0..12).flat_map(|number| {
             let (begin, on_gpu) = (1000.0 * f64::from(number), 100.0 + 50_000.0 * f64::from(number));
-            let correlation = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
-            let launch = |place: u32, name: &str, start: f64| {
-                event("cuda_runtime", name, [begin + start, 5.0], &correlation(place))
-            };
-            let args = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
-            let args = correlation(1) + args;
-            [
-                step(number, [begin, 1000.0]),
-                launch(1, "cudaLaunchKernelExC", 10.0),
-                launch(2, "cudaLaunchKernel", 20.0),
-                on(21, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [on_gpu, 10_000.0], &args),
-                on(20, "kernel", "gemm", [on_gpu + 10_000.0, 40_000.0], &correlation(2)),
-            ]
+            let exchange = launched(10 * number + 1, begin + 10.0, (21, ALL_REDUCE), [on_gpu, 10_000.0], OF_ALL_REDUCE);
+            let product = [on_gpu + 10_000.0, 40_000.0];
+            let product = launched(10 * number + 2, begin + 20.0, (20, "gemm"), product, "");
+            [vec![step(number, [begin, 1000.0])], exchange.to_vec(), product.to_vec()].concat()
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
@@ -485,40 +486,22 @@ fn buckets_wait_for_the_kernels_that_compute_their_gradients() {
     for rank in 0..2 {
         let events = (0..6).flat_map(|number| {
             let begin = 60_000.0 * f64::from(number);
-            let launch = |place: u32| 10 * number + place + 1;
-            let kernel = |place: u32, stream: u32, name: &str, [start, duration]: [f64; 2], args: &str| {
-                let args = format!(r#""correlation":{}{args}"#, launch(place));
-                on(stream, "kernel", name, [begin + start, duration], &args)
-            };
+            let own = |place: u32| 10 * number + place + 1;
             let mut events = vec![step(number, [begin, 50_100.0])];
             for place in 0..2 {
                 let at = begin + 10.0 + 60.0 * f64::from(place);
                 let dims = r#""Input Dims":[[1000000]],"Input type":["float"]"#;
                 events.push(event("cpu_op", "aten::mm", [at, 20.0], ""));
-                events.push(event(
-                    "cuda_runtime",
-                    "cudaLaunchKernel",
-                    [at + 5.0, 5.0],
-                    &format!(r#""correlation":{}"#, launch(place)),
-                ));
+                let time = [begin + 100.0 + 20_000.0 * f64::from(place), 20_000.0];
+                events.extend(launched(own(place), at + 5.0, (20, "gemm"), time, ""));
                 events.push(event("cpu_op", "torch::autograd::AccumulateGrad", [at + 25.0, 20.0], dims));
-                events.push(kernel(place, 20, "gemm", [100.0 + 20_000.0 * f64::from(place), 20_000.0], ""));
             }
             let at = begin + 120.0;
-            events.push(event(
-                "cpu_op",
-                "c10d::allreduce_",
-                [at, 10.0],
-                r#""Input Dims":[[2000000]],"Input type":["float"]"#,
-            ));
-            events.push(event(
-                "cuda_runtime",
-                "cudaLaunchKernel",
-                [at + 2.0, 5.0],
-                &format!(r#""correlation":{}"#, launch(2)),
-            ));
-            let args = r#","Collective name":"allreduce","In msg nelems":2000000,"dtype":"Float","Group size":2"#;
-            events.push(kernel(2, 21, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [40_100.0, 9900.0], args));
+            let dims = r#""Input Dims":[[2000000]],"Input type":["float"]"#;
+            events.push(event("cpu_op", "c10d::allreduce_", [at, 10.0], dims));
+            let of_both = OF_ALL_REDUCE.replace("1000000", "2000000");
+            let reduce = (21, ALL_REDUCE);
+            events.extend(launched(own(2), at + 2.0, reduce, [begin + 40_100.0, 9900.0], &of_both));
             events.push(event(
                 "cuda_runtime",
                 "cudaDeviceSynchronize",
@@ -1360,16 +1343,6 @@ fn one_trace_under_two_names_is_told() {
     };
     assert!(told(0.0) && !told(0.003));
 }
-
-/// A launch at a moment of the main thread, and what it launches on a stream.
-fn launched(correlation: u32, at: f64, (stream, name): (u32, &str), time: [f64; 2], args: &str) -> [String; 2] {
-    let own = format!(r#""correlation":{correlation}"#);
-    let call = event("cuda_runtime", "cudaLaunchKernel", [at, 5.0], &own);
-    [call, on(stream, "kernel", name, time, &format!("{own}{args}"))]
-}
-
-const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-const OF_ALL_REDUCE: &str = r#","Collective name":"allreduce","In msg nelems":1000000,"dtype":"Float","Group size":2"#;
 
 /// Products of 6 ms, each followed by an update of 4 on another stream, for which the product of the next step waits. The thread needs 1 ms for a step, and
 /// is either ahead, or waits for the work of the step before the last.

@@ -26,7 +26,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
         Cell::Lstm => lstm(rule.forward(copy.map(Keep)), Layer::new(operation), operation),
         Cell::Steps(step) => steps(rule, operation, step, copy),
     };
-    match of_stack(operation) {
+    match input_of_stack(operation) {
         Some(input) => Rule { forward: borrowing(rule.forward, input), ..rule },
         None => rule,
     }
@@ -51,7 +51,8 @@ fn is_further_result(operation: Operation) -> bool {
     continued(at).next().is_some()
 }
 
-/// Whether it reads a copy: with the time steps in front it reads what another layer makes as it is, of all else a permuted copy.
+/// Whether it reads a copy: with the time steps in front it reads what another layer makes as it is, of all else a permuted copy. Networks do not tell
+/// where the samples are: they are taken to be in front (`batch_first=True`).
 fn is_copied(operation: Operation) -> bool {
     !is_recurrent(operation, read_by(operation, operation.node))
 }
@@ -67,7 +68,7 @@ fn read_by<'a>(operation: Operation<'a>, layer: &'a Node) -> &'a Node {
 
 /// The input of a module of several layers, of which this is a later one: the call holds it until its last layer is done, although its first layer
 /// has copied it.
-fn of_stack(operation: Operation) -> Option<Amount> {
+fn input_of_stack(operation: Operation) -> Option<Amount> {
     let in_call = |node: &Node| node.module.is_some() && node.module == operation.node.module;
     let mut layer = operation.node;
     while let Some(before) =
@@ -114,8 +115,8 @@ fn steps(rule: Rule, operation: Operation, step: TimeStep, copy: Option<Amount>)
         false => rule,
     };
     // States of both directions are copied into one tensor; without gradients nothing else keeps those of each step until they are stacked.
-    let apart = [directions > 1, !trains].into_iter().filter(|is_apart| *is_apart);
-    let borrowed = apart.fold(gates, |borrowed, _| borrowed.and(all_steps));
+    let apart = u64::from(directions > 1) + u64::from(!trains);
+    let borrowed = gates.and(all_steps.times(apart));
     let product = copy.filter(|_| !trains).map(|copy| [Take(copy), Take(gates), Drop(0), Drop(0)]);
     let forward = product.into_iter().flatten().chain(borrowing(rule.forward.clone(), borrowed)).collect();
     let backward = steps_backward(&rule, operation, gates, copy.is_some());
