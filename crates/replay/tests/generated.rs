@@ -1401,6 +1401,71 @@ fn a_call_that_waits_for_a_stream_waits_for_no_other() {
     }
 }
 
+/// A product of 2 ms, 4 ms of others, and beside these 3 ms of something on another stream, which waits for the first and which the last 2 ms wait for. The trace
+/// has the two calls of `cudaStreamWaitEvent`, and not of which streams. With what is beside taking 9 ms a step takes 2 + 9 + 2; if nothing waited for it, its 9 ms and
+/// what comes before them.
+#[test]
+fn streams_wait_for_each_other_by_the_order_of_calls() {
+    let folder = TempDir::new().unwrap();
+    let events = (0..12).flat_map(|number| {
+        let begin = 8_100.0 * f64::from(number);
+        let own = |place: u32| 10 * number + place;
+        let call = |place, name, [at, takes]: [f64; 2]| {
+            let correlation = format!(r#""correlation":{}"#, own(place));
+            event("cuda_runtime", name, [begin + at, takes], &correlation)
+        };
+        let calls = [
+            step(number, [begin, 8_100.0]),
+            call(5, "cudaStreamWaitEvent", [16.0, 2.0]),
+            call(6, "cudaStreamWaitEvent", [36.0, 2.0]),
+            call(7, "cudaDeviceSynchronize", [60.0, 7_970.0]),
+        ];
+        [
+            calls.to_vec(),
+            launched(own(1), begin + 10.0, (20, "first"), [begin + 20.0, 2000.0], "").to_vec(),
+            launched(own(2), begin + 20.0, (22, "beside"), [begin + 2025.0, 3000.0], "").to_vec(),
+            launched(own(3), begin + 30.0, (20, "others"), [begin + 2020.0, 4000.0], "").to_vec(),
+            launched(own(4), begin + 40.0, (20, "last"), [begin + 6020.0, 2000.0], "").to_vec(),
+        ]
+        .concat()
+    });
+    write(folder.path(), 0, 1, 0, &events.collect::<Vec<_>>());
+    let replayed = asked(&folder, "operations 'beside' x 3");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    let [time, low, high] = [outcome.after.time, outcome.after.low, outcome.after.high].map(|time| time / 1e6);
+    assert!((time - 13.1).abs() < 0.1 && low < 11.1 && 13.1 < high, "{low} {time} {high}");
+    assert!(
+        outcome.assumptions.iter().any(|text| text.contains("enable_cuda_sync_events")),
+        "{:?}",
+        outcome.assumptions
+    );
+}
+
+/// Four operations of 1 ms, each with a kernel of 0.1 ms, and a wait for the last: 4.1 ms. Behind each operation its thread works 2 ms more, 4 x 3 ms, and the last
+/// kernel is done by then: it was launched 2.5 ms before. Behind each kernel there are 2 ms more on the stream, the first from 0.5 ms on: 0.5 + 4 x 2.1 ms.
+#[test]
+fn work_is_added_where_the_named_operation_runs() {
+    for synchronize in ["cudaDeviceSynchronize", "cudaStreamSynchronize"] {
+        let folder = TempDir::new().unwrap();
+        let events = (0..12).flat_map(|number| {
+            let begin = 4_110.0 * f64::from(number);
+            let operation = |place: u32| {
+                let at = begin + 1_000.0 * f64::from(place);
+                let kernel = (20, "gemm");
+                let [call, kernel] = launched(10 * number + place + 1, at + 495.0, kernel, [at + 500.0, 100.0], "");
+                vec![event("cpu_op", "aten::linear", [at, 1_000.0], ""), call, kernel]
+            };
+            let wait = event("cuda_runtime", synchronize, [begin + 4_000.0, 100.0], r#""correlation":9000"#);
+            [vec![step(number, [begin, 4_110.0]), wait], (0..4).flat_map(operation).collect()].concat()
+        });
+        write(folder.path(), 0, 1, 0, &events.collect::<Vec<_>>());
+        for (name, expected) in [("aten::linear", 12.1), ("gemm", 8.9)] {
+            let [_, after] = before_and_after(&folder, &format!("add 2 ms after operations '{name}'"));
+            assert!((after - expected).abs() < 0.15, "{synchronize}, {name}: {after}");
+        }
+    }
+}
+
 /// Threads are ahead of GPUs that take 7 and 10 ms for their products, of which a step has ten: rank 0 waits 3 ms for rank 1, whose products are longer.
 #[test]
 fn the_work_of_a_gpu_counts_in_the_step_that_launched_it() {

@@ -55,6 +55,8 @@ pub enum EdgeKind {
     Launch,
     /// It waits for its end by an event or a synchronisation.
     Synchronisation,
+    /// It waits for its end on another stream by all appearances: the trace says that it waits, and not for what.
+    AssumedWait,
     /// It is its backward operation.
     ForwardBackward,
     /// It reads what it wrote.

@@ -1,8 +1,9 @@
 //! `add 2 ms after operations 'gelu*'`: more work behind operations.
 
 use super::clause::{Clause, pattern, positive};
-use super::operations::matching;
+use super::operations::{matches, matching};
 use super::{Change, Scenario};
+use crate::graph::Kind;
 use perf4sight_base::error::{Error, Result};
 
 #[derive(Debug)]
@@ -30,7 +31,9 @@ fn nanoseconds(text: &str) -> Result<u64> {
 impl Change for Added {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let graph = &mut scenario.step.graph;
-        let found = matching(graph, &self.pattern)?;
+        let mut found = matching(graph, &self.pattern)?;
+        // Behind an operation of a thread nothing is added to the kernels that it launched.
+        found.retain(|id| graph.node(*id).kind != Kind::Kernel || matches(&self.pattern, graph.name(*id)));
         // The nodes of an operation follow one another; the work comes behind the last.
         let is_last = |pair: &[crate::graph::NodeId]| {
             pair[1].index() != pair[0].index() + 1 || graph.node(pair[1]).resource != graph.node(pair[0]).resource

@@ -109,7 +109,7 @@ fn near<'a>(graph: &'a Graph, pattern: &str) -> impl Iterator<Item = &'a str> {
 
 /// Whether a name matches a pattern, in which `*` stands for any letters. A pattern without a namespace matches names in
 /// any: `gelu*` matches `aten::gelu_backward`. A long name is matched by its short form, too.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let own = name.rsplit("::").next().unwrap_or(name);
     // Answers and tables name it so.
     let shown = brief(name);

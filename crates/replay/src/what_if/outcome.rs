@@ -1,7 +1,7 @@
 //! The time of a step with changes, compared with the step as it is.
 
 use super::unprofiled::without_profiler;
-use super::unseen_waits::without_threads;
+use super::unseen_waits::{without_assumed_waits, without_threads};
 use super::{Change, Scenario, one_rank, variations};
 use crate::communication::{Communication, Cost, overlap};
 use crate::graph::StepGraph;
@@ -93,7 +93,9 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         false => BOUNDS.map(|bound| percentile(&ratios, bound)),
     };
     let unprofiled = unprofiled(recorded, communication, all)?;
-    let of_bounds = at_bounds(&recorded.typical, communication, all)?.into_iter().chain(unprofiled.iter().copied());
+    let unwaiting = unwaiting(recorded, communication, all)?;
+    let of_bounds = at_bounds(&recorded.typical, communication, all)?.into_iter();
+    let of_bounds = of_bounds.chain(unprofiled.iter().chain(&unwaiting).copied());
     let others = of_bounds.map(|ratio| scale * ratio).chain(of_latencies.iter().copied());
     let [low, high] =
         others.fold(of_recorded, |[low, high], ratio| [low.min(ratio), high.max(ratio)]).map(|ratio| ratio * before);
@@ -109,6 +111,7 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         .filter_map(|change| change.assumption())
         .chain(latency)
         .chain(slowed(time, before * scale, &unprofiled))
+        .chain(assumed_waits(time, before * scale, unwaiting))
         .collect();
     let alone = alone(recorded, communication, all).ok().flatten();
     Ok(Outcome { before: before as u64, after, alone, critical, assumptions })
@@ -142,6 +145,23 @@ fn assumed_latency(communication: &Communication, time: f64, others: &[f64]) -> 
     Some(format!(
         "it rests on how long a message takes, which operations of nearly the same size do not show: {value} is assumed, and with nothing to {high} the step takes {least} to {most}"
     ))
+}
+
+/// The relative time of a step with changes where streams wait for each other only as far as that is known; none where nothing was assumed.
+fn unwaiting(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Option<f64>> {
+    let step = without_assumed_waits(&recorded.typical)?;
+    step.map(|step| ratio(step, communication.clone(), changes)).transpose()
+}
+
+/// Which streams wait for each other is not known without a record, which is said where it changes the answer by this share.
+const RESTS_ON_STREAMS: f64 = 0.01;
+
+/// Says that streams were taken to wait for each other, if the predicted time depends on it.
+fn assumed_waits(time: f64, before: f64, unwaiting: Option<f64>) -> Option<String> {
+    let unwaiting = before * unwaiting?;
+    let rests_on_it = (unwaiting / time - 1.0).abs() > RESTS_ON_STREAMS;
+    let unwaiting = Milliseconds(unwaiting / 1e6);
+    rests_on_it.then(|| format!("which stream waits for which is not in the traces (the profiler records it with enable_cuda_sync_events), and is taken from the order of the calls; without these waits the step takes {unwaiting}"))
 }
 
 /// Without the profiler a step may take something else, which is said where it changes the answer by this share.

@@ -1,8 +1,9 @@
-//! Threads that may wait for GPUs without a record of it: what a step takes where only GPUs keep it busy.
+//! Waits of which there is no record: threads that may wait for GPUs, so that only GPUs keep a step busy, and streams that were taken to wait for others.
 
-use crate::graph::StepGraph;
 use crate::graph::recorded::{scale, thread_nodes};
+use crate::graph::{EdgeKind, StepGraph};
 use crate::simulate::simulate;
+use perf4sight_base::error::Result;
 use std::collections::BTreeMap;
 
 /// Threads that are as busy as GPUs that never wait for them, up to this share, seem to wait for them.
@@ -27,4 +28,17 @@ pub(super) fn without_threads(step: &StepGraph) -> Option<StepGraph> {
     scale(&mut without.graph, &threads, 0.0);
     let without = without.settled();
     (time(&without) >= enough).then_some(without)
+}
+
+/// The step in which no stream waits for another but where it is known to; none if nothing was assumed.
+///
+/// # Errors
+/// None but of the builder of graphs: fewer edges make no cycle.
+pub(super) fn without_assumed_waits(step: &StepGraph) -> Result<Option<StepGraph>> {
+    if step.graph.edges().all(|(_, _, kind)| kind != EdgeKind::AssumedWait) {
+        return Ok(None);
+    }
+    let mut builder = step.graph.edit();
+    builder.remove_edges(|_, _, kind| kind == EdgeKind::AssumedWait);
+    Ok(Some(StepGraph { graph: builder.finish()?, ..step.clone() }))
 }

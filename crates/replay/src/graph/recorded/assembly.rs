@@ -134,14 +134,21 @@ impl Assembling<'_> {
         let rows = &self.reference[place];
         let launches = rows.launches.iter().map(|(row, launch)| (*launch, *row, EdgeKind::Launch));
         let waits = rows.synchronisations.iter().map(|(row, kernel)| (*kernel, *row, EdgeKind::Synchronisation));
+        let assumed = rows.assumed_waits.iter().map(|(row, kernel)| (*kernel, *row, EdgeKind::AssumedWait));
         let backward = rows.backward.iter().map(|(forward, row)| (*forward, *row, EdgeKind::ForwardBackward));
         let own: Vec<&RankStep> = self.steps.iter().map(|(_, ranks)| &ranks[place]).collect();
         let inferred = waits::between_tracks(rows, &own).into_iter();
         let inferred = inferred.map(|(from, to)| (from, to, EdgeKind::Synchronisation));
         let recorded = rows.dependencies.iter().map(|(done, row)| (*done, *row, EdgeKind::Data));
         let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::holds(&own, *from, *to);
-        let edges: Vec<(usize, usize, EdgeKind)> =
-            launches.chain(waits).chain(backward).chain(inferred).chain(recorded).filter(is_true).collect();
+        let edges: Vec<(usize, usize, EdgeKind)> = launches
+            .chain(waits)
+            .chain(assumed)
+            .chain(backward)
+            .chain(inferred)
+            .chain(recorded)
+            .filter(is_true)
+            .collect();
         for (from, to, kind) in edges {
             self.builder.edge(self.id(place, from), self.id(place, to), kind);
         }

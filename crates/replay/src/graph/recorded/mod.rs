@@ -18,6 +18,7 @@ mod meeting;
 mod memory;
 mod passes;
 mod rows;
+mod stream_waits;
 mod streams;
 mod threads;
 mod varies;

@@ -36,6 +36,8 @@ pub(super) struct RankStep {
     pub launches: Vec<(usize, usize)>,
     /// Synchronisations of a thread or stream with streams: its row, and the row that it waited for.
     pub synchronisations: Vec<(usize, usize)>,
+    /// The same where the trace says that a stream waits, and not for what.
+    pub assumed_waits: Vec<(usize, usize)>,
     /// Rows that end launches which waited for room in the queue of a GPU, and nanoseconds that they waited.
     pub held: Vec<(usize, i64)>,
     /// What the trace says waits for what: the row at whose end that is done, and the row before the one that waits.
@@ -75,6 +77,21 @@ impl RankStep {
         let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;
         let within = self.rows[rows.clone()].partition_point(|row| row.end <= moment);
         within.checked_sub(1).map(|within| rows.start + within)
+    }
+
+    /// The last work of a stream that ended no later than a moment.
+    pub fn done_by(&self, stream: TrackId, moment: i64) -> Option<usize> {
+        let last = self.before(stream, moment)?;
+        let is_work = |row: &usize| self.rows[*row].kind != Kind::Gap;
+        Some(last).filter(is_work).or_else(|| last.checked_sub(1).filter(is_work))
+    }
+
+    /// The stream on which a thread launched last before one of its rows.
+    pub fn launched_on(&self, row: usize) -> Option<TrackId> {
+        let (_, thread) = &self.tracks[self.track_of(row)?];
+        let before = self.launches.iter().filter(|(_, launch)| (thread.start..row).contains(launch));
+        let (kernel, _) = before.max_by_key(|(_, launch)| *launch)?;
+        self.track_of(*kernel).map(|track| self.tracks[track].0)
     }
 
     /// The first row of a track: of a stream, the work of earlier steps.

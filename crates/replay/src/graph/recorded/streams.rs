@@ -1,14 +1,13 @@
 //! Rows of the streams of accelerators: the delay until a kernel starts, and the kernel.
 
 use super::rows::{PartRows, RankStep, Row};
+use super::stream_waits::{self, Enqueued};
 use super::threads::NO_EVENT;
-use super::waits;
 use crate::collectives::Call;
 use crate::graph::{Calls, Kind};
 use crate::ranks::Rank;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Phase, StreamWait, Trace, TrackId};
-use std::cmp::Reverse;
+use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -30,7 +29,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
     let exchanges: HashMap<u32, (usize, &Call)> =
         parts.iter().map(|(exchange, call)| (call.event, (*exchange, *call))).collect();
     let threads = into.tracks.len();
-    let (mut enqueued, mut copied) = (Enqueued::default(), Vec::new());
+    let (mut enqueued, mut copied) = (Vec::new(), Vec::new());
     for (stream, kernels) in streams(trace, window, &launched) {
         let first = into.rows.len();
         let backlog = kernels.first().and_then(|(index, _)| last_before(trace, stream, *index));
@@ -48,7 +47,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
             let launching = launch.map(|launch| into.rows[launch]).filter(|row| row.kind == Kind::Operation);
             let call = calls.intern(trace.name(kernel), launching.map(|row| row.call));
             into.rows.push(Row { call, kind, end: kernel.end().max(begin) });
-            enqueued.0.push((stream, kernel.correlation, row));
+            enqueued.push(Enqueued { stream, call: kernel.correlation, row });
             let call = launched.get(&kernel.correlation).filter(|call| is_copied_within(kernel, call));
             copied.extend(call.map(|call| (*call, row + 1)));
             if let Some((exchange, call)) = exchange {
@@ -61,8 +60,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
         into.tracks.push((stream, first..into.rows.len()));
     }
     held(trace, window, &launched, into);
-    into.synchronisations = exchanges_wait(&enqueued, &launched, into);
-    into.synchronisations.extend(enqueued.waits(trace, &launched, into));
+    stream_waits::read(trace, enqueued, &launched, into);
     synchronisations(trace, window, threads, into);
     for (call, copy) in copied {
         let waiting = into.ending(call.track, call.end());
@@ -73,85 +71,6 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
 /// Whether a call went on until its copy was there: `cudaMemcpy`, and `cudaMemcpyAsync` from or to pageable memory, as of `loss.item()`.
 fn is_copied_within(copy: &Event, call: &Event) -> bool {
     copy.category == Category::Copy && call.start <= copy.start && copy.end() <= call.end()
-}
-
-/// The kernels of a step by stream and by the call that enqueued them, whose numbers grow in the order of the calls; each
-/// with the row before it.
-#[derive(Default)]
-struct Enqueued(Vec<(TrackId, u64, usize)>);
-
-impl Enqueued {
-    /// Streams that wait for an event: the row before the next kernel, and the last kernel before the event was recorded, or the
-    /// work of earlier steps.
-    fn waits(mut self, trace: &Trace, launched: &HashMap<u64, &Event>, step: &RankStep) -> Vec<(usize, usize)> {
-        self.0.sort_unstable();
-        let in_step = trace.stream_waits.iter().filter(|wait| launched.contains_key(&wait.correlation));
-        let pair = |wait: &StreamWait| {
-            let source = recorded_on(trace, wait)?;
-            let next = self.on(wait.track, self.place(wait.track, wait.correlation))?;
-            let before = self.place(source, wait.recorded).checked_sub(1);
-            let last = before.and_then(|place| self.on(source, place)).map(|row| row + 1);
-            Some((next, last.or_else(|| step.first_of(source))?))
-        };
-        in_step.filter_map(pair).collect()
-    }
-
-    /// The row before the kernel at a place, if that is on a stream.
-    fn on(&self, stream: TrackId, place: usize) -> Option<usize> {
-        self.0.get(place).filter(|(own, _, _)| *own == stream).map(|(_, _, row)| *row)
-    }
-
-    /// The place of the first kernel of a stream that a later call enqueued.
-    fn place(&self, stream: TrackId, call: u64) -> usize {
-        self.0.partition_point(|(own, correlation, _)| (*own, *correlation) < (stream, call))
-    }
-}
-
-/// A kernel by its launch.
-#[derive(Clone, Copy)]
-struct Launched {
-    at: i64,
-    thread: TrackId,
-    stream: TrackId,
-    /// The row before it.
-    row: usize,
-}
-
-/// Exchanges, which wait for what was launched last on the stream in whose place their thread called them (`syncStream` in
-/// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp): the row before each, and that kernel, or the work of earlier steps. Behind an earlier
-/// exchange that does not show in times. Where it had not ended the exchange is not one of PyTorch's, or of another stream.
-fn exchanges_wait(enqueued: &Enqueued, launched: &HashMap<u64, &Event>, step: &RankStep) -> Vec<(usize, usize)> {
-    let launch = |(stream, correlation, row): &(TrackId, u64, usize)| {
-        let launch = launched.get(correlation)?;
-        Some(Launched { at: launch.start, thread: launch.track, stream: *stream, row: *row })
-    };
-    let mut launches: Vec<Launched> = enqueued.0.iter().filter_map(launch).collect();
-    launches.sort_unstable_by_key(|launch| launch.at);
-    let (exchanges, kernels): (Vec<Launched>, Vec<Launched>) =
-        launches.into_iter().partition(|launch| step.rows[launch.row + 1].kind == Kind::Wait);
-    let awaited = |exchange: &Launched| {
-        let earlier = &kernels[..kernels.partition_point(|kernel| kernel.at < exchange.at)];
-        let of_thread = |kernel: &&Launched| kernel.thread == exchange.thread && kernel.stream != exchange.stream;
-        let before = earlier.iter().rev().find(of_thread);
-        // A thread that launched nothing before works on the stream that it launches on next.
-        let stream = before.or_else(|| kernels.iter().find(of_thread))?.stream;
-        let last = before.or_else(|| earlier.iter().rev().find(|kernel| kernel.stream == stream));
-        last.map(|kernel| kernel.row + 1).or_else(|| step.first_of(stream))
-    };
-    let had_ended = |exchange: &Launched| {
-        awaited(exchange).filter(|row| waits::holds(&[step], *row, exchange.row)).map(|row| (exchange.row, row))
-    };
-    exchanges.iter().filter_map(had_ended).collect()
-}
-
-/// The stream of the same device that an event was recorded on.
-fn recorded_on(trace: &Trace, wait: &StreamWait) -> Option<TrackId> {
-    let device = &trace.tracks[wait.track.index()].process;
-    let stream = wait.stream.to_string();
-    trace.track_ids().find(|id| {
-        let track = &trace.tracks[id.index()];
-        track.process == *device && track.thread == stream
-    })
 }
 
 /// Runtime calls of a step, by the correlation with what they launch.
@@ -225,11 +144,13 @@ fn held(trace: &Trace, window: Interval, launched: &HashMap<u64, &Event>, into: 
     }
 }
 
+/// Part of the names of calls that wait for an event.
+const OF_EVENT: &str = "Event";
 /// Parts of the names of calls that wait for all streams of a device.
 const OF_DEVICE: [&str; 2] = ["Device", "Ctx"];
 
-/// Threads that wait for streams: what ended last while the call waited, for a device the last work of each stream. A call that waits for part of the work of
-/// earlier steps waits as a launch does for room in the queue.
+/// Threads that wait for streams: for all of a device, for the one whose work ended last while the call waited, or, where nothing was left to wait for, for the one on
+/// which the thread launched last. A call that waits for part of the work of earlier steps waits as a launch does for room in the queue.
 fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut RankStep) {
     for event in &trace.events[begun_by(trace, window.0)..begun_by(trace, window.1)] {
         let name = trace.name(event);
@@ -238,16 +159,19 @@ fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut 
         }
         let Some(waiting) = into.ending(event.track, event.end()) else { continue };
         let streams = &into.tracks[threads..];
-        let ended = streams.iter().filter_map(|(stream, _)| into.before(*stream, event.end()));
-        let is_awaited = |row: &usize| into.rows[*row].end > event.start && into.rows[*row].kind != Kind::Gap;
-        let mut ended: Vec<usize> = ended.filter(is_awaited).collect();
+        let done: Vec<usize> = streams.iter().filter_map(|(stream, _)| into.done_by(*stream, event.end())).collect();
+        let last = done.iter().copied().max_by_key(|row| into.rows[*row].end);
+        let last = last.filter(|row| into.rows[*row].end > event.start);
         let is_queued = |(_, rows): &(TrackId, Range<usize>)| into.rows[rows.start].end > event.end();
-        if ended.is_empty() && event.duration > LAUNCH && streams.iter().any(is_queued) {
+        if last.is_none() && event.duration > LAUNCH && streams.iter().any(is_queued) {
             into.held.push((waiting, event.duration - LAUNCH));
-        } else if !OF_DEVICE.iter().any(|all| name.contains(all)) {
-            ended.sort_by_key(|row| Reverse(into.rows[*row].end));
-            ended.truncate(1);
+        } else if OF_DEVICE.iter().any(|all| name.contains(all)) {
+            into.synchronisations.extend(done.into_iter().map(|row| (waiting, row)));
+        } else {
+            // An event may have been recorded long before the last launch.
+            let is_of_stream = !name.contains(OF_EVENT);
+            let own = || into.done_by(into.launched_on(waiting).filter(|_| is_of_stream)?, event.end());
+            into.synchronisations.extend(last.or_else(own).map(|row| (waiting, row)));
         }
-        into.synchronisations.extend(ended.into_iter().map(|row| (waiting, row)));
     }
 }

@@ -1,0 +1,128 @@
+//! What streams wait for: other streams, as recorded, by the code of PyTorch, or by all appearances.
+
+use super::rows::RankStep;
+use super::waits;
+use crate::graph::Kind;
+use perf4sight_traces::{Category, Event, StreamWait, Trace, TrackId};
+use std::collections::{BTreeMap, HashMap};
+
+/// Part of the names of calls that make a stream wait for an event (`cudaStreamWaitEvent`, `hipStreamWaitEvent`).
+const WAIT: &str = "StreamWaitEvent";
+
+/// A kernel by the call that enqueued it. Their numbers grow in the order of the calls.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Enqueued {
+    pub stream: TrackId,
+    pub call: u64,
+    /// The row before it.
+    pub row: usize,
+}
+
+/// A kernel by its launch.
+#[derive(Clone, Copy)]
+struct Launched {
+    at: i64,
+    thread: TrackId,
+    stream: TrackId,
+    /// The row before it.
+    row: usize,
+}
+
+/// Reads what the kernels of a step wait for on other streams, by the runtime calls of the step.
+pub(super) fn read(trace: &Trace, mut enqueued: Vec<Enqueued>, calls: &HashMap<u64, &Event>, into: &mut RankStep) {
+    enqueued.sort_unstable();
+    let launch = |kernel: &Enqueued| {
+        let launch = calls.get(&kernel.call)?;
+        Some(Launched { at: launch.start, thread: launch.track, stream: kernel.stream, row: kernel.row })
+    };
+    let mut launches: Vec<Launched> = enqueued.iter().filter_map(launch).collect();
+    launches.sort_unstable_by_key(|launch| launch.at);
+    into.synchronisations = exchanges_wait(&launches, into);
+    match trace.stream_waits.is_empty() {
+        true => into.assumed_waits = assumed(trace, calls, &launches, into),
+        false => into.synchronisations.extend(recorded(trace, &enqueued, calls, into)),
+    }
+}
+
+/// Streams that wait for an event: the row before the next kernel, and the last kernel before the event was recorded, or the
+/// work of earlier steps.
+fn recorded(
+    trace: &Trace,
+    enqueued: &[Enqueued],
+    calls: &HashMap<u64, &Event>,
+    step: &RankStep,
+) -> Vec<(usize, usize)> {
+    // The place of the first kernel of a stream that a later call enqueued.
+    let place = |stream: TrackId, call: u64| enqueued.partition_point(|own| (own.stream, own.call) < (stream, call));
+    let on = |stream: TrackId, place: usize| enqueued.get(place).filter(|own| own.stream == stream).map(|own| own.row);
+    let in_step = trace.stream_waits.iter().filter(|wait| calls.contains_key(&wait.correlation));
+    let pair = |wait: &StreamWait| {
+        let source = recorded_on(trace, wait)?;
+        let next = on(wait.track, place(wait.track, wait.correlation))?;
+        let before = place(source, wait.recorded).checked_sub(1);
+        let last = before.and_then(|place| on(source, place)).map(|row| row + 1);
+        Some((next, last.or_else(|| step.first_of(source))?))
+    };
+    in_step.filter_map(pair).collect()
+}
+
+/// The stream of the same device that an event was recorded on.
+fn recorded_on(trace: &Trace, wait: &StreamWait) -> Option<TrackId> {
+    let device = &trace.tracks[wait.track.index()].process;
+    let stream = wait.stream.to_string();
+    trace.track_ids().find(|id| {
+        let track = &trace.tracks[id.index()];
+        track.process == *device && track.thread == stream
+    })
+}
+
+/// Exchanges, which wait for what was launched last on the stream in whose place their thread called them (`syncStream` in
+/// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp): the row before each, and that kernel, or the work of earlier steps. Behind an earlier
+/// exchange that does not show in times. Where it had not ended the exchange is not one of PyTorch's, or of another stream.
+fn exchanges_wait(launches: &[Launched], step: &RankStep) -> Vec<(usize, usize)> {
+    let (exchanges, kernels): (Vec<Launched>, Vec<Launched>) =
+        launches.iter().partition(|launch| step.rows[launch.row + 1].kind == Kind::Wait);
+    let awaited = |exchange: &Launched| {
+        let earlier = &kernels[..kernels.partition_point(|kernel| kernel.at < exchange.at)];
+        let of_thread = |kernel: &&Launched| kernel.thread == exchange.thread && kernel.stream != exchange.stream;
+        let before = earlier.iter().rev().find(of_thread);
+        // A thread that launched nothing before works on the stream that it launches on next.
+        let stream = before.or_else(|| kernels.iter().find(of_thread))?.stream;
+        let last = before.or_else(|| earlier.iter().rev().find(|kernel| kernel.stream == stream));
+        last.map(|kernel| kernel.row + 1).or_else(|| step.first_of(stream))
+    };
+    let had_ended = |exchange: &Launched| {
+        awaited(exchange).filter(|row| waits::holds(&[step], *row, exchange.row)).map(|row| (exchange.row, row))
+    };
+    exchanges.iter().filter_map(had_ended).collect()
+}
+
+/// Streams that wait for an event where the trace does not say which (profilers do only with `enable_cuda_sync_events`): the row before a
+/// kernel, and another stream's. The stream that a thread launches on after the call is taken to wait for that on which it launched before, as
+/// with `wait_stream` before a change of the stream; if both are the same, for the other one on which something was launched last, as behind it.
+fn assumed(trace: &Trace, calls: &HashMap<u64, &Event>, launches: &[Launched], step: &RankStep) -> Vec<(usize, usize)> {
+    let is_wait = |call: &&&Event| call.category == Category::Runtime && trace.name(call).contains(WAIT);
+    let mut waits: Vec<&Event> = calls.values().filter(is_wait).copied().collect();
+    waits.sort_unstable_by_key(|call| call.start);
+    let (mut by_thread, mut by_stream) = (BTreeMap::new(), BTreeMap::new());
+    let (mut done, mut found) = (0, Vec::new());
+    for wait in waits {
+        let next = done + launches[done..].partition_point(|launch| launch.at < wait.start);
+        for launch in &launches[done..next] {
+            by_thread.insert(launch.thread, *launch);
+            by_stream.insert(launch.stream, *launch);
+        }
+        done = next;
+        let later = &launches[next..];
+        let Some(change) = later.iter().find(|launch| launch.thread == wait.track).or(later.first()) else { break };
+        let own = by_thread.get(&wait.track).filter(|before| before.stream != change.stream);
+        let others = by_stream.values().filter(|before| before.stream != change.stream);
+        let source = own.or_else(|| others.max_by_key(|before| before.at));
+        let waiting = later.iter().find(|launch| launch.stream == change.stream);
+        let waiting = waiting.filter(|launch| step.rows[launch.row + 1].kind != Kind::Wait);
+        found.extend(waiting.zip(source).map(|(waiting, source)| (waiting.row, source.row + 1)));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
