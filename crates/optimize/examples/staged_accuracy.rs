@@ -41,6 +41,13 @@ impl Score {
     }
 }
 
+/// Predictions of steps and of memory: of plans like measured ones, and of those that are marked as having what none has.
+#[derive(Default)]
+struct Scores {
+    like: [Score; 2],
+    marked: [Score; 2],
+}
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [plans, links, layers @ ..] = arguments.as_slice() else {
@@ -52,29 +59,23 @@ fn main() -> Result<()> {
     layers.iter().try_for_each(|file| times.add(Path::new(file)))?;
     let cluster = Cluster { shape: OPT_350M, layers: times, links: Links::read(Path::new(links))? };
     for count in COUNTS.into_iter().filter(|count| *count < plans.len()) {
-        let [mut steps, mut peaks] = [Score::default(), Score::default()];
-        for seed in SEEDS {
-            split(&plans, &cluster, count, seed, [&mut steps, &mut peaks])?;
-        }
-        println!("{count:3} plans: steps {}, memory {}", steps.words(), peaks.words());
+        let mut scores = Scores::default();
+        SEEDS.into_iter().try_for_each(|seed| split(&plans, &cluster, count, seed, &mut scores))?;
+        let [like, marked] = [scores.like, scores.marked].map(|[steps, peaks]| [steps.words(), peaks.words()]);
+        println!("{count:3} plans: steps {}, memory {}; marked: {}, {}", like[0], like[1], marked[0], marked[1]);
     }
     Ok(())
 }
 
 /// Fits some plans and predicts the others.
-fn split(
-    plans: &[MeasuredStagedPlan],
-    cluster: &Cluster,
-    count: usize,
-    seed: u64,
-    [steps, peaks]: [&mut Score; 2],
-) -> Result<()> {
+fn split(plans: &[MeasuredStagedPlan], cluster: &Cluster, count: usize, seed: u64, scores: &mut Scores) -> Result<()> {
     let mut plans = plans.to_vec();
     plans.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
     let others = plans.split_off(count);
     let model = StagedModel::fit(&plans, cluster.clone())?;
     for other in others {
         let predicted = model.predict(&other.plan)?;
+        let [steps, peaks] = if predicted.unmeasured.is_empty() { &mut scores.like } else { &mut scores.marked };
         other.step_s.into_iter().for_each(|truth| steps.add(predicted.step_s, truth));
         let peak = predicted.peak_bytes.zip(other.peak_bytes);
         peak.into_iter().for_each(|(estimate, truth)| peaks.add(estimate, truth));

@@ -39,6 +39,8 @@ pub struct Start {
     pub known: Known,
     /// The files of the traces.
     pub files: Vec<PathBuf>,
+    /// That the others wait for a rank, in a sentence.
+    pub straggler: Option<String>,
     /// What to know about all predictions, in sentences.
     pub warnings: Vec<String>,
 }
@@ -81,22 +83,21 @@ impl Start {
         let within_steps = recorded.typical.ranks.iter().any(|rank| rank.silent_passes > 0);
         let accumulates = within_steps || some_exchange.is_some() || analysis.job.cycle > 1;
         warnings.extend(some_exchange);
-        warnings.extend(straggler(analysis));
         warnings.extend(runs_ahead(analysis, &recorded));
+        let mut is_plain = false;
         if let Some(PlainStep { time: plain, .. }) = request.plain(analysis) {
             if request.plain.is_some() {
                 check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
             }
             let distortion = recorded.take_out_distortion(plain);
-            let unexplained = distortion.correction == Correction::None;
-            warnings.extend(unexplained.then(|| {
+            is_plain = distortion.correction != Correction::None;
+            warnings.extend((!is_plain).then(|| {
                 format!(
                     "recorded steps differ by {} from plain ones, which recording does not explain: gains are of the step as it was recorded, and the plain step is not used",
                     Percent(distortion.percent())
                 )
             }));
         }
-        warnings.extend(disturbed(&recorded));
         let is_unsure = unsure(analysis, &recorded);
         warnings.extend(is_unsure.clone());
         let communication = request.communication(&recorded)?;
@@ -104,6 +105,7 @@ impl Start {
         let files = analysis.job.ranks.iter().map(|rank| rank.trace.file.clone()).collect();
         let known = request.known_of(&analysis.job)?;
         let before = before(&recorded, &schedule);
+        warnings.extend(disturbed(&recorded, before).filter(|_| !is_plain));
         let start = Start {
             recorded,
             communication,
@@ -113,6 +115,7 @@ impl Start {
             accumulates,
             known,
             files,
+            straggler: straggler(analysis),
             warnings,
         };
         match before {
@@ -211,10 +214,9 @@ fn runs_ahead(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
 const DISTURBED: f64 = 5.0;
 
 /// That recorded steps are longer than the one that gains are of.
-fn disturbed(recorded: &Recorded) -> Option<String> {
-    let [usual, as_recorded] =
-        [&recorded.typical, &recorded.as_recorded()].map(|step| step.time(&simulate(&step.graph)));
-    let longer = 100.0 * (as_recorded as f64 / usual.max(1) as f64 - 1.0);
+fn disturbed(recorded: &Recorded, before: u64) -> Option<String> {
+    let lengths: Vec<f64> = recorded.recorded.iter().map(|length| *length as f64).collect();
+    let longer = 100.0 * (median(&lengths) / before.max(1) as f64 - 1.0);
     (longer > DISTURBED).then(|| {
         format!(
             "recorded steps take {} longer than the step that gains are of, whose operations are those of the faster half of them: where other programs did not disturb them, gains are others",
@@ -235,8 +237,9 @@ fn straggler(analysis: &Analysis) -> Option<String> {
     let is_certain = first.steadiness >= STEADY && caused > analysis.waiting.uncertainty;
     (is_certain && first.share >= LONG).then(|| {
         format!(
-            "the others wait {} of a step for rank {}, which nothing here changes: perf4sight replay says what it does longer",
+            "the others wait {} of a step ({}) for rank {}, which nothing here changes: perf4sight replay says what it does longer",
             Milliseconds(caused),
+            Percent(100.0 * first.share),
             analysis.job.ranks[first.rank].number
         )
     })

@@ -5,7 +5,7 @@ use crate::Analysis;
 use crate::collectives::Operation;
 use crate::communication::{Algorithm, Communication, Cost, cost_of_table, fit};
 use crate::graph::recorded::{Correction, Distortion, LeftOut, Recorded};
-use crate::graph::{RankNodes, StepGraph};
+use crate::graph::{Kind, RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
 use crate::ranks::{Job, Rank};
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
@@ -354,6 +354,9 @@ const FALLS_BEHIND: f64 = 1.1;
 /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
 pub fn ahead(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
     let job = &analysis.job;
+    if recorded.typical.graph.nodes().iter().all(|node| node.kind != Kind::Kernel) {
+        return None;
+    }
     let of_rank = |(index, rank): (usize, &Rank)| {
         let lengths =
             job.steps.iter().map(|step| rank.steps[step.of[index]].window).map(|(begin, end)| (end - begin) as f64);

@@ -1,7 +1,7 @@
 //! Operators and tensors fused together: buckets for operations as they are fused, and of these those that pay with such buckets.
 
 use super::tensor_fusion::{self, free_words};
-use super::{Found, FusedOperations, Learns, Proposal, op_fusion};
+use super::{Found, FusedOperations, Learns, Proposal, in_line, op_fusion};
 use crate::changes::gathers;
 use crate::fusion::{self, Fusion, Gradient, Joint, Link, Segment};
 use crate::start::{Start, Together};
@@ -47,7 +47,13 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
         return Ok(both);
     }
     let shortest = single().map(|one| one.outcome.after.time).fold(f64::INFINITY, f64::min);
-    let (gradients, link) = when_fused(start, &found.fused)?;
+    let (gradients, link) = match when_fused(start, &found.fused) {
+        Ok(found) => found,
+        Err(error) => {
+            both.nothing.push(format!("operators and tensors are not fused together: {}", in_line(&error)));
+            return Ok(both);
+        }
+    };
     if gradients.iter().any(|gradient| gradient.pass != gradients[0].pass) {
         both.nothing
             .push("operators and tensors are not fused together where a step has several backward passes".to_owned());
@@ -55,7 +61,8 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     }
     let cap = fusion::best_cap(&gradients, link);
     let pytorch = Choice { fused: found.fused.clone(), buckets: cap.fusion };
-    let change = format!("{}, with {}", fusion::pytorch_arguments(cap.limits), op_fusion::compiler(start));
+    let change =
+        format!("{}, with {}", fusion::pytorch_arguments(cap.limits), op_fusion::compiler(start, &found.fused));
     let pytorch = Proposal::of(NAME, change, edit(&pytorch), Learns::Rounded, start)?;
     both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
     let tuned = Choice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };

@@ -1,6 +1,7 @@
 //! Less memory, or more samples for it: recomputation, gradient accumulation, a budget.
 
-use super::optimizer::{Optimizer, optimizer};
+use super::op_fusion::OF_CLOSURE;
+use super::optimizer::{Optimizer, calls_closure, optimizer};
 use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
 use crate::changes::{NoSync, Recompute, gathers};
 use crate::memory_events::{self, Memory};
@@ -17,6 +18,8 @@ pub(super) struct LessMemory;
 
 pub(super) const NAME: &str = "memory";
 const RECOMPUTE: &str = "torch.utils.checkpoint of every block (forward again in backward)";
+/// Part of the names of operations that keep running statistics, which a recomputed forward moves once more.
+const BATCH_NORM: &str = "batch_norm";
 /// Passes of accumulation that are proposed.
 const PASSES: [u32; 2] = [2, 4];
 /// The most passes that a budget may ask for.
@@ -37,13 +40,17 @@ impl Pass for LessMemory {
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let mut found = Found::default();
-        found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), Learns::Same, start), RECOMPUTE);
-        if start.accumulates {
-            found.nothing.push(
-                "accumulate gradients: the job does, by steps or backward passes that exchange nothing".to_owned(),
-            );
-        }
-        for passes in PASSES.into_iter().filter(|_| !start.accumulates) {
+        let has_statistics = start.recorded.typical.graph.calls().names().any(|name| name.contains(BATCH_NORM));
+        let learns = if has_statistics { Learns::OtherStatistics } else { Learns::Same };
+        found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), learns, start), RECOMPUTE);
+        let unasked = match (start.accumulates, calls_closure(&start.recorded.typical.graph)) {
+            (true, _) => Some("the job does, by steps or backward passes that exchange nothing".to_owned()),
+            (false, true) => Some(format!("of the optimizer, {OF_CLOSURE}")),
+            (false, false) => None,
+        };
+        let is_asked = unasked.is_none();
+        found.nothing.extend(unasked.map(|why| format!("accumulate gradients: {why}")));
+        for passes in PASSES.into_iter().filter(|_| is_asked) {
             let sharded = gathers(&start.recorded.typical).is_ok();
             let silent = if sharded { "set_requires_gradient_sync(False)" } else { "no_sync()" };
             let change =

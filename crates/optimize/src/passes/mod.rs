@@ -218,6 +218,8 @@ pub enum Learns {
     Same,
     /// The same up to rounding.
     Rounded,
+    /// The same weights; running statistics of batch norm move twice a step.
+    OtherStatistics,
     /// Something else: the weights change by larger batches.
     OtherBatch,
 }
@@ -228,6 +230,7 @@ impl Learns {
         match self {
             Learns::Same => "the same",
             Learns::Rounded => "the same, rounded more",
+            Learns::OtherStatistics => "the same weights, other running statistics (batch norm)",
             Learns::OtherBatch => "as with a larger batch",
         }
     }

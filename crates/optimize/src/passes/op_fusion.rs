@@ -1,7 +1,7 @@
 //! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
 
 use super::merges::merges;
-use super::optimizer::optimizer;
+use super::optimizer::{OF_PASSES, calls_closure, optimizer};
 use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted, bytes_of_prediction};
 use crate::changes::{FusedGroups, FusedUpdate, Group};
 use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
@@ -79,7 +79,7 @@ impl Pass for OpFusion {
             let ranks: Vec<Vec<Group>> = ranks.collect();
             let fused = fused(&graph, &groups, &ranks, wanted.simulate);
             let edit = Rc::new(edit(&fused));
-            let change = format!("{}: fuses {}", compiler(start), words(&graph, &groups));
+            let change = format!("{}: fuses {}", compiler(start, &fused), words(&graph, &groups));
             keep(fused, Proposal::of(NAME, change, edit, Learns::Rounded, start)?, &mut found);
         }
         found.trajectory = walk.trajectory().to_vec();
@@ -91,9 +91,17 @@ impl Pass for OpFusion {
 fn fused_update(start: &Start, found: &mut Found) {
     let Some(optimizer) = optimizer(&start.recorded.typical.graph) else { return };
     let Some(share) = optimizer.fused else { return };
+    if calls_closure(&start.recorded.typical.graph) {
+        found.nothing.push(format!("fused=True of {}: {OF_CLOSURE}", optimizer.name));
+        return;
+    }
     let change = format!("torch.optim.{}(..., fused=True)", optimizer.name);
     found.propose(Proposal::of(NAME, &change, Rc::new(FusedUpdate(share)), Learns::Rounded, start), &change);
 }
+
+/// Why nothing is said of the update.
+pub(super) const OF_CLOSURE: &str =
+    "forward and backward run inside its step (a closure), and what of it is the update is not in the traces";
 
 /// The operations that may be fused; all that compilers fuse, if none are named.
 struct Candidates(Option<BTreeSet<String>>);
@@ -253,12 +261,18 @@ fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
 /// The ranges that PyTorch's profiler makes of compiled code (torch/_dynamo and torch/_functorch/_aot_autograd).
 const COMPILED: [&str; 2] = ["Torch-Compiled Region", "CompiledFunction"];
 
-/// What a script calls to have operations fused; part of it may be compiled already.
-pub(super) fn compiler(start: &Start) -> &'static str {
-    let is_compiled = |name: &str| COMPILED.iter().any(|range| name.starts_with(range));
-    match start.recorded.typical.graph.calls().names().any(is_compiled) {
-        true => "torch.compile of what is not compiled yet",
-        false => "torch.compile(model)",
+/// What a script calls to have operations fused; part of it may be compiled already, and some of the operations may be of the loss.
+pub(super) fn compiler(start: &Start, fused: &[FusedOperations]) -> &'static str {
+    let graph = &start.recorded.typical.graph;
+    let starts = |name: &str, ranges: &[&str]| ranges.iter().any(|range| name.starts_with(range));
+    let of_passes = |id: &NodeId| graph.calls().path(graph.node(*id).call).any(|name| starts(name, &OF_PASSES));
+    let mut nodes = fused.iter().flat_map(|one| &one.on_ranks).flat_map(|group| &group.nodes);
+    if graph.calls().names().any(|name| starts(name, &COMPILED)) {
+        "torch.compile of what is not compiled yet"
+    } else if graph.calls().names().any(|name| starts(name, &OF_PASSES)) && !nodes.all(of_passes) {
+        "torch.compile of one function with the model and the loss"
+    } else {
+        "torch.compile(model)"
     }
 }
 

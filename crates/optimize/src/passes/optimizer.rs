@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 
 /// The range that PyTorch's profiler makes of an optimizer's step.
 const RANGE: &str = "Optimizer.step#";
+/// How the names of forward and backward passes of a model begin.
+pub(super) const OF_PASSES: [&str; 4] =
+    ["DistributedDataParallel.forward", "FullyShardedDataParallel.forward", "FSDP::", "autograd::engine::"];
+/// Parts of the names of operations that make sparse gradients, which no update in one kernel takes ("`fused` does not support sparse grad").
+const SPARSE: [&str; 2] = ["sparse_coo_tensor", "sparse_backward"];
 /// Tensors of the size of the weights that PyTorch's optimizers keep without further arguments (`torch/optim`).
 const STATES: [(&str, u64); 13] = [
     ("SGD", 0),
@@ -55,7 +60,17 @@ pub(super) struct Optimizer {
 pub(super) fn optimizer(graph: &Graph) -> Option<Optimizer> {
     let calls = graph.calls();
     let name = calls.names().find_map(|name| Some(name.strip_prefix(RANGE)?.split('.').next()?.to_owned()))?;
-    Some(Optimizer::of(name, &operations(calls)))
+    let mut optimizer = Optimizer::of(name, &operations(calls));
+    let is_sparse = calls.names().any(|name| SPARSE.iter().any(|part| name.contains(part)));
+    optimizer.fused = optimizer.fused.filter(|_| !is_sparse);
+    Some(optimizer)
+}
+
+/// Whether forward or backward run inside the optimizer's step, which calls a closure (`step(closure)`, as of L-BFGS or PyTorch Lightning).
+pub(super) fn calls_closure(graph: &Graph) -> bool {
+    let calls = graph.calls();
+    let is_pass = |call: &CallId| OF_PASSES.iter().any(|name| calls.name(*call).starts_with(name));
+    calls.all().filter(is_pass).any(|call| calls.path(call).skip(1).any(|name| name.starts_with(RANGE)))
 }
 
 /// Names of the operations inside the optimizer's step.
@@ -87,6 +102,7 @@ impl Optimizer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perf4sight_replay::graph::Builder;
 
     fn of(name: &str, operations: &[&str]) -> (u64, bool) {
         let optimizer = Optimizer::of(name.to_owned(), &operations.iter().copied().collect());
@@ -120,5 +136,32 @@ mod tests {
         assert_eq!(of("RMSprop", &["aten::_foreach_mul_"]), (1, false));
         assert_eq!(of("Lion", &["aten::sign"]), (0, false));
         assert_eq!(of("SGD", &[]), (0, false));
+    }
+
+    /// The optimizer of a step with operations, each inside the one named before it.
+    fn graph(operations: &[&[&str]]) -> Graph {
+        let mut builder = Builder::default();
+        for path in operations {
+            path.iter().fold(None, |around, name| Some(builder.call(name, around)));
+        }
+        builder.finish().unwrap()
+    }
+
+    const STEP: &str = "Optimizer.step#AdamW.step";
+
+    /// PyTorch wraps `step`, closure and all, in one range.
+    #[test]
+    fn a_step_with_forward_or_backward_in_it_calls_a_closure() {
+        assert!(calls_closure(&graph(&[&[STEP, "DistributedDataParallel.forward", "aten::linear"]])));
+        assert!(calls_closure(&graph(&[&[STEP, "autograd::engine::evaluate_function: AddmmBackward0"]])));
+        assert!(!calls_closure(&graph(&[&["DistributedDataParallel.forward"], &[STEP, "aten::lerp_"]])));
+    }
+
+    /// AdamW(fused=True) with a gradient of `EmbeddingBag(sparse=True)`: "`fused` does not support sparse grad or complex param".
+    #[test]
+    fn sparse_gradients_have_no_update_in_one_kernel() {
+        let fused = |backward: &str| optimizer(&graph(&[&[backward], &[STEP, "aten::lerp_"]])).unwrap().fused;
+        assert_eq!(fused("aten::embedding_dense_backward"), Some(7.0 / 20.0));
+        assert_eq!(fused("aten::_embedding_bag_sparse_backward"), None);
     }
 }

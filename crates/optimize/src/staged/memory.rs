@@ -108,17 +108,23 @@ mod tests {
         StagedPlan { name: String::new(), stages, micro_batch: 2, global_batch: 48 * replicas }
     }
 
-    fn measured((items, tensor, replicas, value): (&[u64], u64, u64, f64)) -> Measured<Peak> {
+    fn measured(rows: &[(&[u64], u64, u64, f64)]) -> Vec<Measured<Peak>> {
         let shape = Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 };
-        Measured { name: String::new(), plan: Peak::new(&plan(items, tensor, replicas), &shape), value }
+        let one = |(place, (items, tensor, replicas, value)): (usize, &(&[u64], u64, u64, f64))| {
+            let is_same = |other: &(&[u64], u64, u64, f64)| (other.0, other.1, other.2) == (*items, *tensor, *replicas);
+            let first = rows.iter().position(is_same).unwrap_or(place);
+            let plan = Peak::new(&plan(items, *tensor, *replicas), &shape);
+            Measured { name: String::new(), plan, first, value: *value }
+        };
+        rows.iter().enumerate().map(one).collect()
     }
 
     /// Fitted on plans of degree 8 alone, which are within a few percent of each other, those of degree 2 are as uncertain as before anything was measured.
     #[test]
     fn intervals_of_a_tensor_degree_that_was_never_measured_hold_it() -> Result<()> {
         let (others, eights): (Vec<_>, Vec<_>) = MIXED.into_iter().partition(|(_, tensor, ..)| *tensor == 2);
-        let fit = Fit::new(&eights.into_iter().map(measured).collect::<Vec<_>>(), &|_| Ok(()))?;
-        for other in others.into_iter().map(measured) {
+        let fit = Fit::new(&measured(&eights), &|_| Ok(()))?;
+        for other in measured(&others) {
             let (low, high) = fit.estimate(&other.plan, Unlike::Divided)?.interval;
             assert!((low..=high).contains(&other.value), "{low} {} {high}", other.value);
         }
@@ -128,13 +134,24 @@ mod tests {
     /// With what a process holds anyway as one number for all tensor degrees, those of degree 2 are predicted as three times what they take.
     #[test]
     fn peaks_of_other_tensor_degrees_are_predicted() -> Result<()> {
-        let measured = MIXED.map(measured);
+        let measured = measured(&MIXED);
         let off = measured.iter().enumerate().map(|(left_out, one)| {
             let others = measured.iter().enumerate().filter(|(place, _)| *place != left_out).map(|(_, other)| other);
             Ok(100.0 * (one.plan.value(&fit(&others.collect::<Vec<_>>())?) / one.value - 1.0).abs())
         });
         let off = off.collect::<Result<Vec<f64>>>()?;
         assert!(stats::mean(&off) <= 12.0 && off.iter().all(|off| *off <= 40.0), "{off:?}");
+        Ok(())
+    }
+
+    /// A plan that was measured again, 3 % more, is predicted from the others as if it was there once.
+    #[test]
+    fn a_plan_that_was_measured_twice_is_left_out_as_a_whole() -> Result<()> {
+        let once = Fit::new(&measured(&MIXED), &|_| Ok(()))?.left_out;
+        let (items, tensor, replicas, value) = MIXED[0];
+        let plans = [MIXED.to_vec(), vec![(items, tensor, replicas, 1.03 * value)]].concat();
+        let twice = Fit::new(&measured(&plans), &|_| Ok(()))?.left_out;
+        assert_eq!([twice[0].predicted, twice[MIXED.len()].predicted], [once[0].predicted; 2]);
         Ok(())
     }
 }

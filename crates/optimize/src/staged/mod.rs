@@ -253,6 +253,8 @@ impl StagedModel {
 struct Measured<Q> {
     name: String,
     plan: Q,
+    /// The place in the file of the first row with this plan.
+    first: usize,
     value: f64,
 }
 
@@ -263,8 +265,11 @@ fn measured<Q>(
     what: &str,
     prepare: impl Fn(&StagedPlan) -> Result<Q>,
 ) -> Result<Vec<Measured<Q>>> {
-    let known = plans.iter().filter_map(|plan| Some((&plan.plan, value(plan)?)));
-    let known = known.map(|(plan, value)| Ok(Measured { name: plan.name.clone(), plan: prepare(plan)?, value }));
+    let known = plans.iter().enumerate().filter_map(|(place, plan)| Some((place, &plan.plan, value(plan)?)));
+    let known = known.map(|(place, plan, value)| {
+        let first = plans.iter().position(|other| other.plan.identity() == plan.identity()).unwrap_or(place);
+        Ok(Measured { name: plan.name.clone(), plan: prepare(plan)?, first, value })
+    });
     let known = known.collect::<Result<Vec<_>>>()?;
     match known.len() >= LEAST_PLANS {
         true => Ok(known),
@@ -296,8 +301,9 @@ impl LeftOutPlan {
 impl Fit {
     fn new<Q: Quantity<N>, const N: usize>(plans: &[Measured<Q>], watch: &Watch<'_>) -> Result<Self> {
         let left_out = plans.iter().map(|left_out| {
-            // A measurement that occurs twice would leave nothing out.
-            let others = plans.iter().filter(|plan| plan.value != left_out.value);
+            // A plan that was measured twice, or a measurement that occurs twice, would leave nothing out.
+            let is_same = |other: &Measured<Q>| other.first == left_out.first || other.value == left_out.value;
+            let others = plans.iter().filter(|other| !is_same(other));
             let logs = fit(&others.collect::<Vec<_>>())?;
             watch(1)?;
             let predicted = left_out.plan.value(&logs);

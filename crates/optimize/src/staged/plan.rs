@@ -76,6 +76,11 @@ pub struct MeasuredStagedPlan {
 }
 
 impl StagedPlan {
+    /// All that distinguishes it from other plans; its name does not.
+    pub fn identity(&self) -> (&[Stage], u64, u64) {
+        (&self.stages, self.micro_batch, self.global_batch)
+    }
+
     /// Degree of data parallelism.
     pub fn replicas(&self) -> u64 {
         self.stages.first().map_or(0, |stage| stage.replicas.len() as u64)

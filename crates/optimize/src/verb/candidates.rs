@@ -39,6 +39,8 @@ pub(super) struct Candidate {
 /// Whether a plan fits into the budget, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
+    /// Without a budget.
+    NotAsked,
     /// The upper end of its memory fits.
     Fits,
     /// Only the lower end does.
@@ -48,7 +50,8 @@ pub(super) enum Fit {
 
 impl Fit {
     fn new((low, high): (f64, f64), budget: Option<Bytes>) -> Self {
-        let budget = budget.map_or(f64::INFINITY, |Bytes(budget)| budget as f64);
+        let Some(Bytes(budget)) = budget else { return Fit::NotAsked };
+        let budget = budget as f64;
         match (low <= budget, high <= budget) {
             (_, true) => Fit::Fits,
             (true, false) => Fit::Uncertain,
@@ -58,6 +61,7 @@ impl Fit {
 
     fn name(self) -> &'static str {
         match self {
+            Fit::NotAsked => "not asked",
             Fit::Fits => "yes",
             Fit::Uncertain => "perhaps",
             Fit::Exceeds => "no",

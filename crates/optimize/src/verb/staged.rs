@@ -129,7 +129,7 @@ fn same_measurements(plans: &[MeasuredStagedPlan]) -> Vec<String> {
 fn apart(plans: &[MeasuredStagedPlan]) -> Result<Option<String>> {
     let timed = plans.iter().enumerate().filter_map(|(place, MeasuredStagedPlan { plan, step_s, .. })| {
         Some(Timed {
-            plan: (&plan.stages, plan.micro_batch, plan.global_batch),
+            plan: plan.identity(),
             time: (*step_s)?,
             row: format!("plan {} ({})", place + 1, plan.name),
             line: None,

@@ -303,10 +303,11 @@ fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
         },
     );
     let all = together.map(|all| format!("All that learn the same, together: {}.", effect(all)));
-    let others = [Learns::Rounded, Learns::OtherBatch].into_iter().filter_map(best);
+    let others = [Learns::Rounded, Learns::OtherStatistics, Learns::OtherBatch].into_iter().filter_map(best);
     let others = others.map(|other| format!("What learns {}: {}.", other.learns.words(), shorter(other)));
     let asked = found.answers.iter().map(|answer| sentence(answer));
-    std::iter::once(same).chain(all).chain(others).chain(asked).collect::<Vec<_>>().join(" ")
+    let straggler = start.straggler.as_deref().map(sentence);
+    straggler.into_iter().chain([same]).chain(all).chain(others).chain(asked).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether all of its interval is a shorter step.

@@ -98,27 +98,23 @@ fn exchanges_wait(launches: &[Launched], step: &RankStep) -> Vec<(usize, usize)>
 }
 
 /// Streams that wait for an event where the trace does not say which (profilers do only with `enable_cuda_sync_events`): the row before a
-/// kernel, and another stream's. The stream that a thread launches on after the call is taken to wait for that on which it launched before, as
-/// with `wait_stream` before a change of the stream; if both are the same, for the other one on which something was launched last, as behind it.
+/// kernel, and another stream's. The stream that the thread launches on after the call is taken to wait for the other one on which something was launched
+/// last, as with `wait_stream` around work on a second stream, or with `wait` of an exchange.
 fn assumed(trace: &Trace, calls: &HashMap<u64, &Event>, launches: &[Launched], step: &RankStep) -> Vec<(usize, usize)> {
     let is_wait = |call: &&&Event| call.category == Category::Runtime && trace.name(call).contains(WAIT);
     let mut waits: Vec<&Event> = calls.values().filter(is_wait).copied().collect();
     waits.sort_unstable_by_key(|call| call.start);
-    let (mut by_thread, mut by_stream) = (BTreeMap::new(), BTreeMap::new());
+    let mut last: BTreeMap<TrackId, Launched> = BTreeMap::new();
     let (mut done, mut found) = (0, Vec::new());
     for wait in waits {
         let next = done + launches[done..].partition_point(|launch| launch.at < wait.start);
-        for launch in &launches[done..next] {
-            by_thread.insert(launch.thread, *launch);
-            by_stream.insert(launch.stream, *launch);
-        }
+        last.extend(launches[done..next].iter().map(|launch| (launch.stream, *launch)));
         done = next;
         let later = &launches[next..];
-        let Some(change) = later.iter().find(|launch| launch.thread == wait.track).or(later.first()) else { break };
-        let own = by_thread.get(&wait.track).filter(|before| before.stream != change.stream);
-        let others = by_stream.values().filter(|before| before.stream != change.stream);
-        let source = own.or_else(|| others.max_by_key(|before| before.at));
-        let waiting = later.iter().find(|launch| launch.stream == change.stream);
+        let Some(own) = later.iter().find(|launch| launch.thread == wait.track).or(later.first()) else { break };
+        let others = last.values().filter(|before| before.stream != own.stream);
+        let source = others.max_by_key(|before| before.at);
+        let waiting = later.iter().find(|launch| launch.stream == own.stream);
         let waiting = waiting.filter(|launch| step.rows[launch.row + 1].kind != Kind::Wait);
         found.extend(waiting.zip(source).map(|(waiting, source)| (waiting.row, source.row + 1)));
     }
