@@ -358,7 +358,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
     let longer = 100.0 * (replayed.as_recorded as f64 / replayed.undisturbed.max(1) as f64 - 1.0);
-    let disturbed = (longer > DISTURBED).then(|| {
+    let disturbed = (longer > DISTURBED && replayed.mean.is_none()).then(|| {
         format!(
             "recorded steps take {} longer than the replayed step, whose operations are those of the faster half of them: other programs seem to have disturbed something else in each; the replayed step is without that",
             Percent(longer)
@@ -381,8 +381,12 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
+        let measure = match replayed.distortion {
+            None => "; perf4sight record measures it, or give its time (perf4sight replay --plain-step-ms)",
+            Some(_) => "",
+        };
         format!(
-            "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and the plain step, without recording, may be shorter still; perf4sight record measures it, or give its time (perf4sight replay --plain-step-ms)"
+            "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and the plain step, without recording, may be shorter still{measure}"
         )
     });
     let absent =
@@ -487,6 +491,6 @@ fn distorted(plain: PlainStep, distortion: Distortion) -> String {
     let [recorded, replayed, time] =
         [distortion.recorded, distortion.replayed, plain.time].map(|time| Milliseconds(time as f64 / 1e6));
     format!(
-        "the median recorded step, {recorded}, is {percent} {longer} than {measured}, {time}; the replayed step, which nothing disturbs, took {replayed}, and {done}"
+        "the median recorded step, {recorded}, is {percent} {longer} than {measured}, {time}; the replayed step took {replayed}, and {done}"
     )
 }
