@@ -43,16 +43,19 @@ fn needs_another(spec: &VerbSpec, typed: &[String]) -> Option<Error> {
     Some(error.help(format!("leave out --{alone}, or see perf4sight {} --help for --{other}", spec.table.section)))
 }
 
+/// What people start scripts of several processes with.
+const LAUNCHERS: [&str; 6] = ["torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "srun"];
+
 /// A command without its two dashes: its first word is in a place where the verb takes no word.
 fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Error> {
     settings(spec).find(|setting| setting.argument.form == Form::Command)?;
     if typed.iter().any(|word| word == "--") {
         return None;
     }
-    let is_program = |word: &&String| !word.starts_with('-') && (*word == unknown || word.ends_with(".py"));
-    let at = typed.iter().position(|word| is_program(&word)).filter(|at| *at > 0)?;
-    // `--data x.py` names no program; an interpreter before a script belongs to it.
-    let at = at - usize::from(typed[at - 1].starts_with("python"));
+    let starts = |word: &String| word.starts_with("python") || LAUNCHERS.contains(&word.as_str());
+    let is_program =
+        |word: &String| !word.starts_with('-') && (*word == unknown || word.ends_with(".py") || starts(word));
+    let at = typed.iter().position(is_program).filter(|at| *at > 0)?;
     let (own, command) = typed.split_at(at);
     let python = if command[0].ends_with(".py") && !command[0].contains('/') { "python3 " } else { "" };
     Some(

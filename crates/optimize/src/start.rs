@@ -17,8 +17,6 @@ use std::rc::Rc;
 
 /// From this median difference between records and replays on, in percent, it is warned about.
 const FAR: f64 = 2.0;
-/// Recorded steps are at most this many times as long as plain ones, or as short.
-const MOST_TIMES: f64 = 10.0;
 
 /// The recorded job.
 #[derive(Debug, Clone)]
@@ -86,9 +84,7 @@ impl Start {
         warnings.extend(runs_ahead(analysis, &recorded));
         let mut is_plain = false;
         if let Some(PlainStep { time: plain, .. }) = request.plain(analysis) {
-            if request.plain.is_some() {
-                check_plain(plain, recorded.typical.time(&simulate(&recorded.typical.graph)))?;
-            }
+            request.check_plain(&recorded)?;
             let distortion = recorded.take_out_distortion(plain);
             is_plain = distortion.correction != Correction::None;
             warnings.extend((!is_plain).then(|| {
@@ -248,17 +244,6 @@ fn straggler(analysis: &Analysis) -> Option<String> {
 /// Nanoseconds of the step that predictions are compared with.
 fn before(recorded: &Recorded, schedule: &Schedule) -> u64 {
     if recorded.varies { recorded.mean() } else { recorded.typical.time(schedule) }
-}
-
-/// Refuses a plain step that recording does not explain, as of another unit.
-fn check_plain(plain: u64, recorded: u64) -> Result<()> {
-    let times = plain as f64 / recorded.max(1) as f64;
-    if (1.0 / MOST_TIMES..=MOST_TIMES).contains(&times) {
-        return Ok(());
-    }
-    let [plain, recorded] = [plain, recorded].map(|time| Milliseconds(time as f64 / 1e6));
-    Err(Error::usage(format!("plain_step_ms is {plain}, and the recorded step takes {recorded}"))
-        .expected("milliseconds of a step of the same job without the profiler"))
 }
 
 fn boxed(change: &Rc<dyn Change>) -> [Box<dyn Change>; 1] {

@@ -13,6 +13,7 @@ use crate::what_if::{Change, InHalf, Known, Outcome, depends_on_step, parse_with
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::{mean, median, percentile};
+use perf4sight_base::units::Milliseconds;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -129,13 +130,20 @@ impl Request {
         given.map(|time| PlainStep { time, steps: None }).or(analysis.plain.clone().ok().flatten())
     }
 
-    /// Checks the scenarios and the table, before any trace is read.
+    /// Checks a scenario, before any trace is read.
     ///
     /// # Errors
-    /// A change of no known form; a table that cannot be read.
+    /// A change of no known form; a model of operations that cannot be read.
+    pub fn check_what_if(&self, text: &str) -> Result<()> {
+        changes(text, &self.known()?).map(drop)
+    }
+
+    /// Checks the model and the table, before any trace is read.
+    ///
+    /// # Errors
+    /// One that cannot be read.
     pub fn check(&self) -> Result<()> {
-        let known = self.known()?;
-        self.what_ifs.iter().try_for_each(|text| changes(text, &known).map(drop))?;
+        self.known()?;
         // Whether a table can be read does not depend on the number of ranks.
         self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
     }
@@ -173,6 +181,22 @@ impl Request {
             communication.alternatives.clear();
         }
         Ok(communication)
+    }
+
+    /// Refuses the time of a plain step that is of another unit: recording makes steps longer, but not by so much.
+    ///
+    /// # Errors
+    /// A given time far from that of the recorded steps.
+    pub fn check_plain(&self, recorded: &Recorded) -> Result<()> {
+        let Some(plain) = self.plain else { return Ok(()) };
+        let step = recorded.typical.time(&simulate(&recorded.typical.graph));
+        let times = plain as f64 / step.max(1) as f64;
+        if (1.0 / MOST_TIMES..=MOST_TIMES).contains(&times) {
+            return Ok(());
+        }
+        let [plain, step] = [plain, step].map(|time| Milliseconds(time as f64 / 1e6));
+        Err(Error::usage(format!("plain_step_ms is {plain}, and the recorded step takes {step}"))
+            .expected("milliseconds of a step of the same job without the profiler"))
     }
 
     /// The first scenario that brings something else to the typical step than to all recorded ones. One that cannot be asked is refused
@@ -241,6 +265,7 @@ impl Replayed {
         let steps = steps(&recorded);
         let [least, undisturbed, as_recorded] = [recorded.least(), recorded.typical.clone(), recorded.as_recorded()]
             .map(|step| step.time(&simulate(&step.graph)));
+        request.check_plain(&recorded)?;
         let distortion = request.plain(analysis).map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
         let ahead = ahead(analysis, &recorded);
@@ -350,6 +375,8 @@ impl Doubts<'_> {
 
 /// From this ratio of a step on GPUs to one on threads on, GPUs fall behind.
 const FALLS_BEHIND: f64 = 1.1;
+/// Recorded steps are at most this many times as long as plain ones, or as short.
+const MOST_TIMES: f64 = 10.0;
 
 /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
 pub fn ahead(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {

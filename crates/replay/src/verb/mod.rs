@@ -297,6 +297,8 @@ impl Replay {
             nccl_tests: values.get("nccl_tests")?,
             cost_model: values.get("cost_model")?,
         };
+        let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("what_if", error));
+        request.what_ifs.iter().try_for_each(check)?;
         request.check()?;
         let record = values.get::<Option<bool>>("record")?.unwrap_or(false);
         let record = record.then(|| Record::into_folder(values, "recording")).transpose()?;

@@ -15,7 +15,7 @@ pub(super) const TABLE: Table = Table {
                 "Folder for report.html, replay.json, replay.csv, operations.csv and timeline.json.gz. Earlier results in it are replaced.",
             ),
             flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
-            text("what_if").several().value("CHANGE")
+            text("what_if").many().value("CHANGE")
                 .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'bucket_cap_mb = 8' and others (replay --help lists them, docs/replay.md with what they assume). Several changes of one case have semicolons between them."),
             word("algorithm", algorithms).or("ring")
                 .help("How collective operations are done."),

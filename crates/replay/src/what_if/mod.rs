@@ -178,6 +178,9 @@ fn unknown(text: &str) -> Error {
     if FOUND_BY_OPTIMIZE.iter().any(|word| text.contains(word)) {
         return error.help("perf4sight optimize finds what it brings");
     }
+    if text.contains(',') {
+        return error.help("changes of one case have semicolons between them; other cases are what-ifs of their own (--what-if again, or in a configuration a list in brackets)");
+    }
     match nearest(text, examples) {
         Some(example) => error.help(format!("did you mean \"{example}\"?")),
         None => match nearest_subject(text) {

@@ -151,7 +151,8 @@ fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Repla
     };
     let algorithm = values.named("nccl_algo", |word| algorithm(&word.to_ascii_lowercase()))?;
     let request = Request { what_ifs, algorithm, plain: None, nccl_tests: None, cost_model: None };
-    request.check()?;
+    let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("delay_ratio", error));
+    request.what_ifs.iter().try_for_each(check)?;
     Ok(Replay { record: None, traces, out: out.join(REPLAY), as_all_ranks: false, request })
 }
 
