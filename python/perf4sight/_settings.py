@@ -142,7 +142,10 @@ def _patterns(module: Any, name: str, found: List[str]) -> None:
     if len(set(layer)) > 1:
         raise NetworkError("of %s only a part is trained\n  expected: layers whose weight and bias are both trained or both frozen, or all biases"
                            % (name or "the module"))
-    found.extend("%s.%s" % (name, of) if name else of for of, learns in own if learns and of not in ("weight", "bias"))
+    for of in [of for of, learns in own if learns and of not in ("weight", "bias")]:
+        whole = "%s.%s" % (name, of) if name else of
+        # The layer of `attn.in_proj_weight` is `attn.in_proj` to the program.
+        found.extend([whole, whole[:-len("_weight")]] if name and of.endswith("_weight") else [whole])
     for child, part in children:
         _patterns(part, "%s.%s" % (name, child) if name else child, found)
 

@@ -16,7 +16,7 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Adapted, Applied, Averaged, Bags, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved, Images, Magnified, Masked, Momentum, Normalised,
+from networks import (Adapted, Applied, Attending, Averaged, Bags, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved, Images, Magnified, Masked, Momentum, Normalised,
                       OneNumber, Painted, Paired, Placed, Pooled, Recurrent, RunAgain, Scaled, Segments, Shaped, Spelled,
                       Tokens, Twice, Unfolded, Upsampled, Words, between)
 
@@ -105,6 +105,20 @@ class Estimates(unittest.TestCase):
         self.assertIn("trainable=tail,tail.*,classifier", estimate.step)
         trained = weights(model.classifier) + weights(model.tail)
         self.assertLess(abs(component(estimate, "optimizer state") - 2 * trained), 27 * 3 * 64)
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_parameters_that_are_no_layers_are_trained_alone(self):
+        adapted = Adapted().requires_grad_(False)
+        for adapter in adapted.adapters:
+            adapter.down.requires_grad_(True)
+            adapter.up.requires_grad_(True)
+        attention = Attending().requires_grad_(False)
+        attention.attention.in_proj_weight.requires_grad_(True)
+        attention.attention.in_proj_bias.requires_grad_(True)
+        # Attention borrows blocks for every thread, of which the simulation has two.
+        for model, inputs, within in [(adapted, torch.zeros(16, 24, dtype=torch.long), 0.001), (attention, torch.rand(16, 24, 32), 0.01)]:
+            estimated = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum").tensors_bytes
+            self.assertLess(abs(estimated / counted(model, inputs) - 1), within, type(model).__name__)
 
     def test_what_nobody_trains_lies_there_and_no_more(self):
         # Rows of a table that nothing reads; their gradients would be as large, and Adam keeps that twice.

@@ -8,8 +8,9 @@ use super::keeping::Expressions;
 use super::ledger::Ledger;
 use super::number::{Dims, Number, numbers};
 use super::pending::Patterns;
+use super::schema::NodeProto;
 use super::tensor::Constant;
-use super::value::{Feature, Value, View, Weight};
+use super::value::{Feature, Value, View, Weight, elements};
 use super::values::Values;
 use super::warning::{Contradiction, Unsure, Warning};
 use hashbrown::{HashMap, HashSet};
@@ -82,14 +83,18 @@ impl Translation<'_> {
         Ok(Feature { id: self.add(name, op, inputs)?, batch: inputs.first().and_then(|input| input.batch), guessed })
     }
 
-    /// The name of a layer: that of its weights, unless another layer has it (exporters merge equal weights); otherwise that in
-    /// the file.
+    /// The name of a layer: that of its weights, else of the module that runs it, unless another layer has it (exporters merge equal
+    /// weights); otherwise that in the file.
     pub fn name(&self, call: &Call) -> String {
-        let weights = call.inputs.iter().filter_map(|input| match input {
-            Value::Weight(weight) => stem(&weight.tensor).or_else(|| stem_of_attention(weight)),
-            _ => None,
-        });
-        weights.into_iter().next().filter(|stem| !self.builder.has(stem)).unwrap_or_else(|| own_name(call)).to_string()
+        let weights = || {
+            call.inputs.iter().filter_map(|input| if let Value::Weight(weight) = input { Some(weight) } else { None })
+        };
+        let layer = weights().find_map(|weight| stem(&weight.tensor).or_else(|| stem_of_attention(weight)));
+        let name = layer.or_else(|| weights().find_map(parameter)).map(str::to_owned);
+        match name.or_else(|| weights().next().and_then(|_| layer_in(call.node))) {
+            Some(name) if !self.builder.has(&name) => name,
+            _ => own_name(call).to_owned(),
+        }
     }
 
     pub fn free(&self, name: &str) -> String {
@@ -162,6 +167,27 @@ pub(super) fn stem(weight: &str) -> Option<&str> {
 /// `attn.in_proj_weight`. None for a part of the matrix.
 fn stem_of_attention(weight: &Weight) -> Option<&str> {
     weight.tensor.strip_suffix("_weight").filter(|_| weight.view != View::Other && weight.tensor.contains('.'))
+}
+
+/// The name of a parameter that is no layer's, such as the matrices of a low-rank adapter (`x @ self.A`): by it users select what is
+/// trained. None for a part of one, and for names that an exporter created: older ones number tensors.
+fn parameter(weight: &Weight) -> Option<&str> {
+    let is_part = !weight.computed && elements(&weight.dims) < weight.elements;
+    let is_number = weight.tensor.bytes().all(|byte| byte.is_ascii_digit());
+    Some(&*weight.tensor).filter(|_| !(is_part || is_number || weight.is_made_up()))
+}
+
+/// The module that runs a node, by its own name as in `layers.0.attn`; none for the network's own code. PyTorch's older exporter names
+/// nodes by the names of modules within theirs: `/layers/layers.0/attn/MatMul`.
+fn layer_in(node: &NodeProto) -> Option<String> {
+    let calls = super::keeping::calls(node)?;
+    let mut path: Vec<&str> = Vec::new();
+    for module in calls.split('/').filter(|module| !module.is_empty()) {
+        let is_within = |around: &&str| module.strip_prefix(*around).is_some_and(|rest| rest.starts_with('.'));
+        path.pop_if(|around| is_within(&&**around));
+        path.push(module);
+    }
+    (!path.is_empty()).then(|| path.join("."))
 }
 
 pub(super) fn own_name<'c>(call: &'c Call<'_>) -> &'c str {

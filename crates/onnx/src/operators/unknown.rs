@@ -55,7 +55,7 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
         return Ok(table.collect());
     }
     let Read { parameters, mut owner } = read(to, call, &weights);
-    let mut outputs = Vec::new();
+    let (name, mut outputs) = (to.name(call), Vec::new());
     for index in read_outputs(to, call) {
         let Extent { shape, batch, guessed, across } = extent(to, call, index, inputs.first().copied())?;
         if guessed && !inputs.iter().any(|input| input.guessed) {
@@ -70,7 +70,7 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
             (_, false) => macs(to, call, &shape),
         };
         let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters, macs, across, original });
-        let node = to.add(&to.name(call), op, &inputs).map_err(|_| "has a shape no device holds".to_string())?;
+        let node = to.add(&name, op, &inputs).map_err(|_| "has a shape no device holds".to_string())?;
         // Outputs that the result does not need are dropped; the weights are then counted at the next output.
         if let Some(owner) = owner.filter(|_| parameters > 0) {
             to.builder.share(node, owner).map_err(|error| error.to_string())?;

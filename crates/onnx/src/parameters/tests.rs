@@ -1,6 +1,7 @@
 //! The owner of a parameter: layers that share one, and parameters that PyTorch's default exporter merged or computed ahead.
 
 use crate::tests::*;
+use perf4sight_step::workload::Trainable;
 
 const OPERATION: &str = "pkg.torch.onnx.fx_node";
 
@@ -373,4 +374,36 @@ fn layers_computed_from_a_weight_that_another_has_are_told_of() {
         "{:?}",
         loaded.warnings
     );
+}
+
+/// Trained elements of a network's layers, where only those that match are trained.
+fn trained(network: &Network, patterns: &str) -> u64 {
+    let part = network.trained_in(Trainable::parse(patterns).unwrap()).into_owned();
+    part.nodes().iter().flat_map(|node| part.learned_of(node)).sum()
+}
+
+#[test]
+fn parameters_of_no_layer_are_selected_by_their_own_names() {
+    // `self.base(x) + x @ self.down @ self.up`, a low-rank adapter (Hu et al. 2021) within a module `q`, all else frozen.
+    let draft = Draft::new().weight("q.base.weight", [8, 8]).weight("q.down", [8, 2]).weight("q.up", [2, 8]);
+    let draft = draft.node("MatMul", &["x", "q.base.weight"], "/q/base/MatMul", vec![]);
+    let draft = draft.node("MatMul", &["x", "q.down"], "/q/MatMul", vec![]);
+    let draft = draft.node("MatMul", &["/q/MatMul", "q.up"], "/q/MatMul_1", vec![]);
+    let network = draft.node("Add", &["/q/base/MatMul", "/q/MatMul_1"], "y", vec![]).output("y").load().network;
+    assert_eq!(trained(&network, "q.down,q.up"), 2 * 8 * 2);
+    assert_eq!(trained(&network, "q.up"), 8 * 2);
+    assert_eq!(trained(&rewritten(&network).network, "q.down"), 8 * 2);
+}
+
+#[test]
+fn layers_whose_weights_an_exporter_named_are_selected_by_their_modules() {
+    // PyTorch's older exporter stores the transposed matrices of layers on tokens under names of its own.
+    let draft = Draft::new().weight("onnx::MatMul_7", [8, 4]).weight("onnx::MatMul_8", [4, 2]);
+    let draft = draft.node("MatMul", &["x", "onnx::MatMul_7"], "/blocks/blocks.0/attn/MatMul", vec![]);
+    let first = "/blocks/blocks.0/attn/MatMul";
+    let network = draft
+        .node("MatMul", &[first, "onnx::MatMul_8"], "/blocks/blocks.1/attn/MatMul", vec![])
+        .output("/blocks/blocks.1/attn/MatMul");
+    let network = network.load().network;
+    assert_eq!((trained(&network, "blocks.0.*"), trained(&network, "blocks.1.attn")), (8 * 4, 4 * 2));
 }

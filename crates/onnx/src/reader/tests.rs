@@ -23,7 +23,8 @@ fn subgraph(name: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProto {
 
 #[test]
 fn every_output_is_a_result_that_nobody_overwrites() {
-    let draft = Draft::new().weight("w", [4, 3, 1, 1]).node("Conv", &["x", "w"], "features", vec![]);
+    let draft = Draft::new().weight("features.weight", [4, 3, 1, 1]);
+    let draft = draft.node("Conv", &["x", "features.weight"], "features", vec![]);
     let draft = draft.node("Relu", &["features"], "clipped", vec![]).number("half", 0.5);
     let draft =
         draft.node("Flatten", &["clipped"], "flat", vec![]).node("Mul", &["features", "half"], "beside", vec![]);
