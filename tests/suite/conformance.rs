@@ -439,11 +439,11 @@ fn recurrent(builder: &mut NetworkBuilder, input: NodeId) -> Vec<NodeId> {
     let mut layers = Vec::new();
     for (cell, name) in Cell::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
         for (both_ways, bias, last) in [(false, true, false), (true, false, true)] {
-            let layer = Op::Recurrent(Recurrent { cell, hidden: 8, both_ways, bias, last });
+            let layer = Op::Recurrent(Recurrent { cell, hidden: 8, both_ways, bias, last, batch_first: true });
             layers.push(builder.add(format!("{name}_{last}"), layer, &[steps]).unwrap());
         }
     }
-    let layer = Recurrent { cell: Cell::Gru, hidden: 16, both_ways: false, bias: true, last: false };
+    let layer = Recurrent { cell: Cell::Gru, hidden: 16, both_ways: false, bias: true, last: false, batch_first: true };
     let first = builder.add("first", Op::Recurrent(layer), &[steps]).unwrap();
     let between = builder.add("between", Op::Reshape(Shape::new([16, 16])), &[first]).unwrap();
     let again = builder.add("again", Op::Recurrent(layer), &[between]).unwrap();

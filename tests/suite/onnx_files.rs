@@ -125,7 +125,7 @@ fn remembered(builder: &mut NetworkBuilder, image: NodeId) -> Vec<NodeId> {
     let mut states = Vec::new();
     for (cell, name) in Cell::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
         for last in [false, true] {
-            let layer = Recurrent { cell, hidden: 3, both_ways: last, bias: !last, last };
+            let layer = Recurrent { cell, hidden: 3, both_ways: last, bias: !last, last, batch_first: last };
             let layer = builder.add(format!("{name}_{last}"), Op::Recurrent(layer), &[steps]).unwrap();
             states.push(builder.add(format!("{name}_{last}_flat"), Op::Flatten, &[layer]).unwrap());
         }

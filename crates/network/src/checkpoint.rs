@@ -254,7 +254,9 @@ mod tests {
             let [segment] = network.segments(&[last]).try_into().unwrap();
             network.runs_again(&segment, &network.gradients()).contains(&last.index())
         };
-        let recurrent = |cell| Op::Recurrent(Recurrent { cell, hidden: 8, both_ways: true, bias: true, last: false });
+        let recurrent = |cell| {
+            Op::Recurrent(Recurrent { cell, hidden: 8, both_ways: true, bias: true, last: false, batch_first: true })
+        };
         let known_by_name = Op::Unknown(Unknown::new("LSTM", Shape::new([6, 1, 8]), 1000));
         let largest = Op::TopK(TopK { axis: 0, count: 2, largest: true, places: false });
         let of_rows = Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift };

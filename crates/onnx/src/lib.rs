@@ -86,6 +86,9 @@ const DOMAIN: &str = "perf4sight";
 /// The producer in our files.
 const PRODUCER: &str = "perf4sight";
 
+/// How the name of a recurrent layer's input ends in our files, if the layer reads time steps before samples.
+const STEPS_FIRST: &str = "/read_steps_first";
+
 /// Adaptive pooling whose cells overlap, in that domain.
 const ADAPTIVE: &str = "AdaptiveAveragePool";
 

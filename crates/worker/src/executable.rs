@@ -267,7 +267,7 @@ mod tests {
     fn every_recurrent_layer_gives_the_shape_that_was_inferred() {
         for cell in Cell::ALL {
             for (both_ways, bias, last) in [(false, true, true), (true, true, false), (true, false, true)] {
-                let layer = Recurrent { cell, hidden: 5, both_ways, bias, last };
+                let layer = Recurrent { cell, hidden: 5, both_ways, bias, last, batch_first: true };
                 let network = alone(Op::Recurrent(layer), 1, &[7, 3]);
                 runs_as_inferred(&network);
                 // Each gate has a row of each matrix and two biases for every hidden feature.

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn recurrent_layers_keep_a_quarter_more_or_less() -> Result<()> {
         let mut builder = NetworkBuilder::new("words", Shape::new([20, 24]));
-        let layer = Recurrent { cell: Cell::Gru, hidden: 32, both_ways: false, bias: true, last: false };
+        let layer =
+            Recurrent { cell: Cell::Gru, hidden: 32, both_ways: false, bias: true, last: false, batch_first: true };
         let states = builder.add("states", Op::Recurrent(layer), &[builder.input()])?;
         let network = builder.finish(states);
         let peak = |keeping| peak(&network.clone().as_keeping(keeping), Stage::Training);

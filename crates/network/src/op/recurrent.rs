@@ -17,6 +17,9 @@ pub struct Recurrent {
     pub bias: bool,
     /// Whether the result is the last hidden state of each direction; else it is the hidden states of all time steps.
     pub last: bool,
+    /// Whether samples come before time steps in what it reads (`batch_first=True`), which PyTorch permutes and copies. Networks have
+    /// their samples first in any case.
+    pub batch_first: bool,
 }
 
 /// What a recurrent layer computes in a time step.

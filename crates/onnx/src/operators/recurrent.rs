@@ -2,6 +2,7 @@
 
 use super::convolution::size;
 use super::unknown;
+use crate::STEPS_FIRST;
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
 use crate::translate::{Translation, own_name};
@@ -18,7 +19,7 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     if input.batch != Some(Batch::alone_at(BATCH)) || cell || !(steps || last) || !begins_with_zeros(to, call) {
         return Err(Misfit::Unsupported);
     }
-    let layer = Recurrent { last: !steps, ..layer(call)? };
+    let layer = Recurrent { last: !steps, batch_first: is_batch_first(to, call), ..layer(call)? };
     check_features(to, call, input, layer)?;
     let node = add(to, call, layer, input)?;
     if layer.last {
@@ -34,6 +35,12 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
 
 fn at(feature: Feature, axis: usize) -> Feature {
     Feature { batch: Some(Batch::alone_at(axis)), ..feature }
+}
+
+/// Whether it reads samples before time steps, which a file permutes for ONNX's layer. Our files permute them for every layer.
+fn is_batch_first(to: &Translation, call: &Call) -> bool {
+    let input = call.node.input.first().map_or("", String::as_str);
+    if to.ours { !input.ends_with(STEPS_FIRST) } else { to.values.is_moved(input) }
 }
 
 /// Whether the first states are those of PyTorch's layers called without any: left out, or numbers that nobody trained.
@@ -70,7 +77,7 @@ fn layer(call: &Call) -> Result<Recurrent, Misfit> {
     if strange || !call.is_absent(4) || !call.is_absent(7) {
         return Err(Misfit::Unsupported);
     }
-    Ok(Recurrent { cell: cell(call)?, hidden, both_ways, bias: !call.is_absent(3), last: false })
+    Ok(Recurrent { cell: cell(call)?, hidden, both_ways, bias: !call.is_absent(3), last: false, batch_first: true })
 }
 
 fn cell(call: &Call) -> Result<Cell, Misfit> {

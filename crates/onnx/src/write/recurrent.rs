@@ -1,6 +1,7 @@
 //! Writes recurrent layers, between views: ONNX has the time steps before the batch.
 
 use super::Writer;
+use crate::STEPS_FIRST;
 use crate::attributes as with;
 use crate::schema::NodeProto;
 use perf4sight_network::{Cell, Node, Recurrent};
@@ -9,7 +10,7 @@ impl Writer<'_> {
     pub(super) fn recurrent(&mut self, node: &Node, layer: &Recurrent) {
         let features = self.network.input_of(node, 0).features();
         let (directions, rows, hidden) = (layer.directions(), layer.rows(), layer.hidden);
-        let turned = format!("{}/steps_first", node.name);
+        let turned = format!("{}{}", node.name, if layer.batch_first { "/steps_first" } else { STEPS_FIRST });
         self.step(&turned, "Transpose", self.inputs(node), vec![with::ints("perm", vec![1, 0, 2])]);
         let mut input = vec![turned];
         input.push(self.weight(node, "weight", &[directions, rows, features]));

@@ -103,6 +103,29 @@ fn recurrent_layers_cost_the_products_they_are() {
 }
 
 #[test]
+fn a_recurrent_layer_reads_samples_first_if_its_file_permutes_them() {
+    // With `batch_first=True` exporters permute what `nn.GRU` reads for ONNX's layer, without it they do not.
+    for (batch_first, sizes) in [(true, [Named("batch"), Is(6), Is(5)]), (false, [Is(6), Named("batch"), Is(5)])] {
+        let draft = Draft::opset(18).input("x", sizes).weight("w", [1, 21, 5]).weight("r", [1, 21, 7]);
+        let draft = match batch_first {
+            true => draft.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2])]),
+            false => draft.node("Identity", &["x"], "t", vec![]),
+        };
+        let attributes = vec![with::int("hidden_size", 7), with::int("linear_before_reset", 1)];
+        let network = draft.node("GRU", &["t", "w", "r"], "y", attributes).output("y").load().network;
+        let reads = |network: &Network| {
+            let layers = network
+                .nodes()
+                .iter()
+                .filter_map(|node| if let Op::Recurrent(layer) = &node.op { Some(layer.batch_first) } else { None });
+            layers.collect::<Vec<_>>()
+        };
+        assert_eq!(reads(&network), [batch_first]);
+        assert_eq!(reads(&rewritten(&network).network), [batch_first]);
+    }
+}
+
+#[test]
 fn weights_of_an_einstein_sum_are_no_part_of_any_sample() {
     // 5 numbers at each position become 3 heads of 7: 6 * 5 * 21 products per sample, of 105 weights that are stored once.
     let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(5)]).weight("w", [3, 5, 7]);
