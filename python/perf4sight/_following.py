@@ -321,19 +321,22 @@ IN_PLACE = ("aten.add.Tensor", "aten.scatter.src", "aten.scatter_add.default", "
 
 
 def _layers() -> Any:
-    """What the module calls that PyTorch computes otherwise where it is watched: a linear layer adds its bias in place to products of what is not contiguous
-    (`linear` of aten/src/ATen/native/Linear.cpp), and the gradient of a product is that of numbers none of which is zero."""
+    """What the module calls that PyTorch computes otherwise where it is watched (`areAnyTensorSubclassLike`): a linear layer adds its bias in place to products of
+    what is not contiguous (`linear` of aten/src/ATen/native/Linear.cpp), the gradient of a product is that of numbers none of which is zero, and that of
+    a cross-entropy with logits is computed in place."""
     import torch
     from torch.overrides import TorchFunctionMode
 
-    product = _product()
+    products, entropy = _products(), _entropy()
 
     class Layers(TorchFunctionMode):  # type: ignore[misc]
         is_linear = False
 
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if function in (torch.prod, torch.Tensor.prod) and "dtype" not in (kwargs or {}) and args and args[0].is_floating_point():
-                return product(*args, **(kwargs or {}))
+            if function in products and "dtype" not in (kwargs or {}) and args and args[0].is_floating_point():
+                return products[function](*args, **(kwargs or {}))
+            if function is torch.nn.functional.binary_cross_entropy_with_logits:
+                return entropy(*args, **(kwargs or {}))
             self.is_linear = function is torch._C._nn.linear
             try:
                 return function(*args, **(kwargs or {}))
@@ -344,6 +347,80 @@ def _layers() -> Any:
             return self.is_linear and str(function) == "aten.add.Tensor"
 
     return Layers()
+
+
+def _products() -> Dict[Any, Any]:
+    """Products and products so far, by what calls them."""
+    import torch
+
+    product, so_far = _product(), _product_so_far()
+    return {torch.prod: product, torch.Tensor.prod: product, torch.cumprod: so_far, torch.Tensor.cumprod: so_far}
+
+
+def _product_so_far() -> Any:
+    """`torch.cumprod`, with the gradient that it has where no number is zero (`cumprod_backward` of torch/csrc/autograd/FunctionsManual.cpp)."""
+    import torch
+
+    class ProductSoFar(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, read: Any, dim: int) -> Any:
+            result = torch.cumprod(read, dim)
+            context.save_for_backward(read, result)
+            context.dim = dim
+            return result
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            read, result = context.saved_tensors
+            if read.numel() <= 1 or read.shape[context.dim] == 1:
+                return gradient, None
+            weighed, zeros = result * gradient, read == 0
+            # C++ keeps what a chain of calls makes until the whole is there (`reversed_cumsum`).
+            turned = weighed.flip(context.dim)
+            sums = turned.cumsum(context.dim)
+            back = sums.flip(context.dim)
+            del turned, sums
+            return back.div(read), None
+
+    return lambda input, dim: ProductSoFar.apply(input, dim)
+
+
+def _entropy() -> Any:
+    """`binary_cross_entropy_with_logits` of torch.nn.functional, whose gradient is computed in place (`binary_cross_entropy_with_logits_backward` of
+    torch/csrc/autograd/FunctionsManual.cpp)."""
+    import torch
+
+    whole = torch.nn.functional.binary_cross_entropy_with_logits
+
+    class Entropy(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, read: Any, target: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
+            context.save_for_backward(read, target, weight, pos_weight)
+            context.is_mean = reduction == "mean"
+            return whole(read, target, weight, reduction=reduction, pos_weight=pos_weight)
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            read, target, weight, pos_weight = context.saved_tensors
+            if pos_weight is None:
+                made = read.sigmoid().sub_(target)
+            else:
+                weighed = pos_weight.mul(target)
+                made = weighed.add(1).sub_(target).mul_(read.sigmoid()).sub_(weighed)
+                del weighed
+            made.mul_(gradient)
+            if weight is not None:
+                made.mul_(weight)
+            return made.div_(read.numel()) if context.is_mean else made, None, None, None, None
+
+    def entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+                pos_weight: Any = None) -> Any:
+        others = [one for one in (target, weight, pos_weight) if one is not None]
+        if any(one.requires_grad for one in others) or size_average is not None or reduce is not None:
+            return whole(input, target, weight, size_average, reduce, reduction, pos_weight)
+        return Entropy.apply(input, target, weight, pos_weight, reduction)
+
+    return entropy
 
 
 def _product() -> Any:

@@ -11,8 +11,8 @@ pub const LEAST_COVERAGE: f64 = 0.8;
 /// larger shapes are wrong.
 const MOST_ELEMENTS: u64 = 1 << 38;
 
-/// Refuses a network with fewer than [`LEAST_COVERAGE`] of its operations understood, or with impossibly large
-/// shapes.
+/// Refuses a network with fewer than [`LEAST_COVERAGE`] of its operations understood, unless its module was followed, whose memory
+/// needs no operation to be understood, or with impossibly large shapes.
 ///
 /// # Errors
 /// The network is refused; the message lists the operations that are not understood, or the largest result.
@@ -20,7 +20,7 @@ pub fn check_understood(network: &Network) -> Result<()> {
     check_sizes(network)?;
     let coverage = network.coverage();
     let share = (coverage.known() + coverage.recurrent) as f64 / coverage.operations.max(1) as f64;
-    if share >= LEAST_COVERAGE {
+    if share >= LEAST_COVERAGE || network.followed().is_some() {
         return Ok(());
     }
     let names: Vec<&str> = coverage.unknown.keys().map(String::as_str).collect();
