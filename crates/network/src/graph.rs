@@ -462,6 +462,16 @@ impl NetworkBuilder {
         self.nodes[node.0].runs = runs;
     }
 
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Sets what PyTorch runs for all nodes from the one at that place on.
+    pub fn set_runs_from(&mut self, first: usize, runs: Runs) {
+        self.nodes[first..].iter_mut().for_each(|node| node.runs = runs);
+    }
+
     /// Whether a node combines the samples of a batch.
     pub fn is_across(&self, node: NodeId) -> bool {
         self.nodes[node.0].facts(&self.nodes).across

@@ -39,6 +39,8 @@ pub enum Runs {
     View,
     /// The maximum along one axis with its place, which alone gets the gradient (`max` of an axis); `amax` keeps what it reads.
     WithPlaces,
+    /// A part of a `torch.autograd.Function`, which keeps nothing but what the function reads.
+    InFunction,
 }
 
 impl Network {

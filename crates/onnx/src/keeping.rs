@@ -134,6 +134,18 @@ impl<'a> Translation<'a> {
         }
     }
 
+    /// Marks the nodes from `first` on where they run within a `torch.autograd.Function`, which may keep what it reads alone.
+    pub fn keep_inputs_of_function(&mut self, node: &NodeProto, first: usize) {
+        let added = first..self.builder.node_count();
+        if self.ours || added.is_empty() || !notes::is_in_function(node) {
+            return;
+        }
+        self.noticed.unsure(Unsure::Function);
+        if self.keeping == Keeping::Least {
+            self.builder.set_runs_from(first, Runs::InFunction);
+        }
+    }
+
     /// Whether one is the first half of a tensor, and the other the sigmoid of its second half.
     fn is_gated(&self, value: NodeId, gate: NodeId) -> bool {
         let (Op::Activation(Activation::Sigmoid), &[opened]) = self.parts(gate) else { return false };

@@ -1,14 +1,15 @@
-//! The notes of PyTorch's default exporter on a node: its original operation, the operands of that, its module.
+//! The notes of PyTorch's default exporter on a node: its original operation, the operands of that, its module, the lines of code that made it.
 
 use crate::schema::NodeProto;
 
 const OPERATION: &str = "pkg.torch.onnx.fx_node";
 const SCOPES: &str = "pkg.torch.onnx.name_scopes";
 const RULES: &str = "pkg.onnxscript.rewriter.rule_name";
+const STACK: &str = "pkg.torch.onnx.stack_trace";
 
 /// Whether this crate reads notes with this key.
 pub(super) fn is_asked_for(key: &[u8]) -> bool {
-    [OPERATION, SCOPES, RULES].iter().any(|known| known.as_bytes() == key)
+    [OPERATION, SCOPES, RULES, STACK].iter().any(|known| known.as_bytes() == key)
 }
 
 fn note<'a>(node: &'a NodeProto, key: &str) -> &'a str {
@@ -25,6 +26,13 @@ pub(super) fn operation(node: &NodeProto) -> &str {
 pub(super) fn name(node: &NodeProto) -> Option<&str> {
     let (name, _) = note(node, OPERATION).strip_prefix('%')?.split_once(' ')?;
     Some(name)
+}
+
+/// Whether it ran within a `torch.autograd.Function`, whose own code decides what backward keeps: `Function.apply` calls a `forward`.
+pub(super) fn is_in_function(node: &NodeProto) -> bool {
+    let frames: Vec<&str> = note(node, STACK).split("File \"").collect();
+    let is_forward = |frame: &str| frame.lines().next().is_some_and(|line| line.ends_with(", in forward"));
+    frames.windows(2).any(|pair| pair[0].contains(".apply(") && is_forward(pair[1]))
 }
 
 /// The dropout rate of an attention, which the exporter notes in no other way: `dropout_p` is the fifth operand of

@@ -260,11 +260,13 @@ impl<'a> Translation<'a> {
             node.output.iter().zip(outputs).for_each(|(name, value)| self.values.set(name, value));
             return Ok(());
         }
+        let before = self.builder.node_count();
         let outputs = match self.outputs(&call) {
             Ok(outputs) => outputs,
             Err(Misfit::Wrong(problem)) if !call.features().any(|feature| feature.guessed) => return Err(problem),
             Err(_) => operators::unknown::load(self, &call)?,
         };
+        self.keep_inputs_of_function(node, before);
         for (name, value) in node.output.iter().zip(outputs).filter(|(name, _)| !name.is_empty()) {
             self.noticed.contradicted.extend(self.contradiction(node, name, &value));
             self.values.set(name, value);

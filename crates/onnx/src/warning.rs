@@ -61,6 +61,8 @@ pub(super) enum Unsure {
     List,
     /// Whether a maximum keeps its place or what it reads.
     Places,
+    /// What an operation within a `torch.autograd.Function` keeps.
+    Function,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -257,6 +259,7 @@ impl Unsure {
             Unsure::ComputedWeight => "how many tensors the computation of a weight makes",
             Unsure::List => "whether results that are joined stay in a variable",
             Unsure::Places => "whether a maximum is `max` of an axis or `amax`",
+            Unsure::Function => "what a torch.autograd.Function keeps of its operations",
         }
     }
 }

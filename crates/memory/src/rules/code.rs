@@ -43,8 +43,8 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_network::{
-        Activation, Cell, Computing, Conv, Interpolation, Keeping, Linear, Network, NetworkBuilder, NodeId, Op,
-        Recurrent, Shape, Window,
+        Activation, Binary, Cell, Computing, Conv, Interpolation, Keeping, Linear, Network, NetworkBuilder, NodeId, Op,
+        Recurrent, Runs, Shape, Window,
     };
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
@@ -100,6 +100,29 @@ mod tests {
         let most = network.clone().as_keeping(Keeping::Most);
         let maps = 3 * 4 * SAMPLES * 8 * 32 * 32;
         assert_eq!(peak(&most, Stage::Training) - peak(&network, Stage::Training), maps);
+        Ok(())
+    }
+
+    /// `y = tanh(x) * sigmoid(x) + exp(-x)` in a `torch.autograd.Function` that saves x alone, between two linear layers: PyTorch 2.15's profiler counted
+    /// 328,560 bytes of three steps with AdamW and 256 samples. As steps it would be 461,704.
+    #[test]
+    fn a_function_with_a_backward_of_its_own_may_keep_its_input_alone() -> Result<()> {
+        let mut builder = NetworkBuilder::new("function", Shape::new([32]));
+        let input = builder.input();
+        let x = layer(&mut builder, "first", 64, input)?;
+        let first = builder.node_count();
+        let mut bend = |name, function, of| builder.add(name, Op::Activation(function), &[of]);
+        let (tanh, sigmoid) = (bend("tanh", Activation::Tanh, x)?, bend("sigmoid", Activation::Sigmoid, x)?);
+        let negative = bend("negative", Activation::Neg, x)?;
+        let exp = bend("exp", Activation::Exp, negative)?;
+        let product = builder.add("product", Op::Binary(Binary::Mul), &[tanh, sigmoid])?;
+        let sum = builder.add("sum", Op::Binary(Binary::Add), &[product, exp])?;
+        builder.set_runs_from(first, Runs::InFunction);
+        let last = layer(&mut builder, "last", 8, sum)?;
+        let network = builder.finish(last);
+        let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
+        let peak = Simulation::new(&network, step, &Platform::named("cpu")?).peak(256).allocated.0;
+        assert!(peak.abs_diff(328_560) < 3_300, "{peak}");
         Ok(())
     }
 

@@ -44,6 +44,11 @@ pub(crate) fn rule(operation: Operation) -> Rule {
 
 fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     match facts.nature {
+        Nature::Activation(_) | Nature::Arithmetic(_) | Nature::Softmax | Nature::Pooling(_)
+            if operation.node.runs == Runs::InFunction =>
+        {
+            in_function(rule, operation, facts)
+        }
         _ if operation.node.runs == Runs::View => rule.forward([Reuse]).backward([InputGradient(0)]),
         Nature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
         Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
@@ -337,6 +342,14 @@ fn dropout(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
     };
     rule.forward([Keep(mask), Output]).backward([InputGradient(0)])
+}
+
+/// A part of a `torch.autograd.Function` that keeps nothing but what it reads.
+fn in_function(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let mut rule = plain(rule, operation, facts);
+    let is_read = |index: usize| operation.network.node(operation.node.inputs[index]).runs != Runs::InFunction;
+    rule.saves.retain(|saved| matches!(*saved, Saved::Input(index) if is_read(index)));
+    rule
 }
 
 /// Backward reads copies of the operands that it saved as they are.

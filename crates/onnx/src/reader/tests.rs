@@ -3,7 +3,7 @@
 use super::followed_pass;
 use crate::schema::FunctionProto;
 use crate::tests::*;
-use perf4sight_network::Kernels;
+use perf4sight_network::{Kernels, Runs};
 
 fn relu(input: &str, output: &str) -> NodeProto {
     NodeProto {
@@ -197,4 +197,34 @@ fn two_parameters_of_a_layer_that_are_stored_once_count_twice() {
     let stored_once = ["gate", "norm.weight", "norm.weight", "norm.running_mean", "norm.running_var"];
     let draft = draft.node("BatchNormalization", &stored_once, "/norm/BatchNormalization", vec![]);
     assert_eq!(draft.output("/norm/BatchNormalization").load().network.parameters(), 3 + 2);
+}
+
+#[test]
+fn operations_of_a_function_with_a_backward_of_its_own_may_keep_its_inputs_alone() {
+    // The stack that PyTorch 2.15's default exporter notes: a module's `Gate.apply(self.a(x))`, and the lines of `Gate.forward`.
+    let stack = |line: &str| {
+        format!(
+            "File \"/net.py\", line 12, in forward\n    return self.b({line}(self.a(x)))\n  \
+             File \"/net.py\", line 6, in forward\n    return torch.tanh(x) * x.exp()"
+        )
+    };
+    let loaded = |line: &str| {
+        let note = |draft: Draft| draft.noted("pkg.torch.onnx.stack_trace", &stack(line));
+        let draft = note(Draft::new().node("Tanh", &["x"], "t", vec![]));
+        let draft = note(draft.node("Exp", &["x"], "e", vec![]));
+        note(draft.node("Mul", &["t", "e"], "y", vec![])).output("y").load()
+    };
+    let within = |network: &Network| {
+        let nodes = network.nodes().iter().filter(|node| node.runs == Runs::InFunction);
+        nodes.map(|node| node.name.clone()).collect::<Vec<_>>()
+    };
+    let function = loaded("Gate.apply");
+    let [least, most] = function.network.other_readings() else { panic!("two more readings") };
+    assert_eq!(
+        (within(least), within(&function.network), within(most)),
+        (vec!["t".into(), "e".into(), "y".into()], vec![], vec![])
+    );
+    assert!(function.warnings[0].contains("what a torch.autograd.Function keeps"), "{:?}", function.warnings);
+    let module = loaded("self.gate");
+    assert!(module.network.other_readings().iter().all(|other| within(other).is_empty()));
 }
