@@ -383,9 +383,12 @@ mod tests {
         }
     }
 
-    /// A kind of cell, how many layers, whether in both directions, whether with samples first; bytes of a training step with momentum and of inference
-    /// that PyTorch 2.15's profiler counted on a processor. 500 words of 64 numbers, 128 hidden ones, 40 steps of 16 samples, their mean classified.
-    const COUNTED: [((Cell, usize, bool, bool), [u64; 2]); 13] = [
+    /// A kind of cell, how many layers, whether in both directions, whether with samples first.
+    type Kind = (Cell, usize, bool, bool);
+
+    /// Bytes of a training step with momentum and of inference that PyTorch 2.15's profiler counted on a processor. 500 words of 64 numbers, 128
+    /// hidden ones, 40 steps of 16 samples, their mean classified.
+    const COUNTED: [(Kind, [u64; 2]); 13] = [
         ((Cell::Tanh, 1, false, true), [1_788_104, 1_392_164]),
         ((Cell::Tanh, 2, true, true), [5_596_360, 3_898_404]),
         ((Cell::Gru, 1, false, true), [4_806_856, 2_246_180]),
@@ -401,7 +404,7 @@ mod tests {
         ((Cell::Lstm, 2, true, false), [37_204_780, 7_391_020]),
     ];
 
-    fn classifier((cell, layers, both_ways, batch_first): (Cell, usize, bool, bool)) -> Result<Network> {
+    fn classifier((cell, layers, both_ways, batch_first): Kind) -> Result<Network> {
         let mut builder = NetworkBuilder::reading("words", "ids", Input::integers(Shape::new([40])));
         let words = Op::Embedding(Embedding { rows: 500, width: 64, fixed: None });
         let mut last = builder.add("words", words, &[builder.input()])?;
