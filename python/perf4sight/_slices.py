@@ -26,7 +26,7 @@ class Slices:
         name = layer["layer"]
         part = self.modules.get(name)
         if part is None or not any(True for _ in part.parameters(recurse=False)):
-            return self._free(name, layer["outputs"])
+            return self._free(name, layer)
         nn = torch.nn
         if hasattr(part, "parametrizations") or isinstance(getattr(part, "weight", None), torch.Tensor) and "weight" not in part._parameters:
             raise NetworkError("the weight of %s is computed from others (%s), and cannot be cut" % (name, _computed(part)), name)
@@ -104,11 +104,12 @@ class Slices:
         self._set(part, "weight", [(0, _kept(outputs, part.num_parameters))])
         part.num_parameters = part.weight.shape[0]
 
-    def _free(self, name: str, outputs: Left) -> None:
-        """A parameter that is no layer's: a token, an embedding of places, a scale."""
+    def _free(self, name: str, layer: Mapping[str, Any]) -> None:
+        """A parameter that is no layer's: a token, an embedding of places, a scale. The matrix that code of its own multiplies with may have the channels of
+        what it reads on either axis."""
         home, _, own = name.rpartition(".")
-        part = self.modules.get(home)
-        if part is None or own not in part._parameters:
+        part, outputs = self.modules.get(home), layer["outputs"]
+        if part is None or own not in part._parameters or layer["operation"] not in ("parameter", "embedding"):
             where = home_of(name)
             raise NetworkError("%s makes a weight of %s in its own code, which cannot be cut" % (where or "the module", name), where or name)
         weight = part._parameters[own]
