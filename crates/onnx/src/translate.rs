@@ -169,12 +169,18 @@ fn stem_of_attention(weight: &Weight) -> Option<&str> {
     weight.tensor.strip_suffix("_weight").filter(|_| weight.view != View::Other && weight.tensor.contains('.'))
 }
 
+/// How the names begin of parameters that are a layer's: exporters merge equal biases of several, and compute weights from others (`weight_g`,
+/// `parametrizations.weight.original0`).
+const OF_LAYERS: [&str; 3] = ["weight", "bias", "original"];
+
 /// The name of a parameter that is no layer's, such as the matrices of a low-rank adapter (`x @ self.A`): by it users select what is
 /// trained. None for a part of one, and for names that an exporter created: older ones number tensors.
 fn parameter(weight: &Weight) -> Option<&str> {
     let is_part = !weight.computed && elements(&weight.dims) < weight.elements;
     let is_number = weight.tensor.bytes().all(|byte| byte.is_ascii_digit());
-    Some(&*weight.tensor).filter(|_| !(is_part || is_number || weight.is_made_up()))
+    let last = weight.tensor.rsplit('.').next().unwrap_or_default();
+    let is_of_layer = OF_LAYERS.iter().any(|name| last.starts_with(name));
+    Some(&*weight.tensor).filter(|_| !(is_part || is_number || is_of_layer || weight.is_made_up()))
 }
 
 /// The module that runs a node, by its own name as in `layers.0.attn`; none for the network's own code. PyTorch's older exporter names

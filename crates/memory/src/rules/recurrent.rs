@@ -58,10 +58,8 @@ fn is_copied(operation: Operation, layer: &Node) -> bool {
 }
 
 fn is_batch_first(operation: Operation, layer: &Node) -> bool {
-    match operation.network.facts(layer).nature {
-        Nature::Recurrent(layer) => layer.batch_first,
-        _ => true,
-    }
+    let Nature::Recurrent(layer) = operation.network.facts(layer).nature else { return true };
+    layer.batch_first
 }
 
 /// What a layer reads, before it is arranged.
