@@ -374,6 +374,7 @@ def _product_so_far() -> Any:
             read, result = context.saved_tensors
             if read.numel() <= 1 or read.shape[context.dim] == 1:
                 return gradient, None
+            # C++ looks for zeros in a tensor of their own, which lies there until the end.
             weighed, zeros = result * gradient, read == 0
             # C++ keeps what a chain of calls makes until the whole is there (`reversed_cumsum`).
             turned = weighed.flip(context.dim)

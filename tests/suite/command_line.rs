@@ -381,6 +381,11 @@ fn what_is_typed_by_mistake_is_answered_with_what_was_meant() {
             2,
             &["--overwrite is about --record, which is not given", "leave out --overwrite"],
         ),
+        (
+            "replay --record torchrun --nproc-per-node 2 train.py",
+            2,
+            &["perf4sight replay --record -- torchrun --nproc-per-node 2 train.py"],
+        ),
         ("record python3 train.py", 2, &["behind two dashes", "perf4sight record -- python3 train.py"]),
         ("record -- train.py --lr 1", 2, &["train.py is a script of Python", "write python3 train.py --lr 1"]),
         ("sensitivity --cpu 4 train.py --dali", 2, &["perf4sight sensitivity --cpu 4 -- python3 train.py --dali"]),

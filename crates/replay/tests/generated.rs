@@ -1491,6 +1491,9 @@ fn steps_that_are_disturbed_without_the_profiler_too_are_what_changes_are_of() {
     let (_, outcome) = replayed.answered().next().unwrap();
     let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
     assert!((before - 175.0).abs() < 1.0 && (after - 87.5).abs() < 1.0, "{before} {after}");
+    let in_seconds = Request { plain: Some(175_000), ..request };
+    let refused = Replayed::of(&Analysis::of(read(&folder)), &in_seconds).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("plain_step_ms is 0.175 ms"), "{refused}");
 }
 
 /// Threads are ahead of GPUs that take 7 and 10 ms for their products, of which a step has ten: rank 0 waits 3 ms for rank 1, whose products are longer.

@@ -1,7 +1,6 @@
 //! Less memory, or more samples for it: recomputation, gradient accumulation, a budget.
 
-use super::op_fusion::OF_CLOSURE;
-use super::optimizer::{Optimizer, calls_closure, optimizer};
+use super::optimizer::{OF_CLOSURE, Optimizer, calls_closure, optimizer};
 use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
 use crate::changes::{NoSync, Recompute, gathers};
 use crate::memory_events::{self, Memory};
@@ -43,24 +42,27 @@ impl Pass for LessMemory {
         let has_statistics = start.recorded.typical.graph.calls().names().any(|name| name.contains(BATCH_NORM));
         let learns = if has_statistics { Learns::OtherStatistics } else { Learns::Same };
         found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), learns, start), RECOMPUTE);
-        let unasked = match (start.accumulates, calls_closure(&start.recorded.typical.graph)) {
-            (true, _) => Some("the job does, by steps or backward passes that exchange nothing".to_owned()),
-            (false, true) => Some(format!("of the optimizer, {OF_CLOSURE}")),
-            (false, false) => None,
-        };
-        let is_asked = unasked.is_none();
-        found.nothing.extend(unasked.map(|why| format!("accumulate gradients: {why}")));
-        for passes in PASSES.into_iter().filter(|_| is_asked) {
-            let sharded = gathers(&start.recorded.typical).is_ok();
-            let silent = if sharded { "set_requires_gradient_sync(False)" } else { "no_sync()" };
-            let change =
-                format!("accumulate gradients of {passes} batches, all but the last under {silent}; per batch");
-            found.propose(accumulate(start, passes, &change), &change);
+        if start.accumulates {
+            found.nothing.push(
+                "accumulate gradients: the job does, by steps or backward passes that exchange nothing".to_owned(),
+            );
+        } else if calls_closure(&start.recorded.typical.graph) {
+            found.nothing.push(format!("accumulate gradients: of the optimizer, {OF_CLOSURE}"));
+        } else {
+            PASSES.into_iter().for_each(|passes| accumulation(start, passes, &mut found));
         }
         simulated(start, wanted, &mut found)?;
         budget(start, wanted, &mut found)?;
         Ok(found)
     }
+}
+
+/// Proposes to update after several batches.
+fn accumulation(start: &Start, passes: u32, found: &mut Found) {
+    let sharded = gathers(&start.recorded.typical).is_ok();
+    let silent = if sharded { "set_requires_gradient_sync(False)" } else { "no_sync()" };
+    let change = format!("accumulate gradients of {passes} batches, all but the last under {silent}; per batch");
+    found.propose(accumulate(start, passes, &change), &change);
 }
 
 /// A batch of several that one update follows: all but the last pass send and update nothing.

@@ -1,7 +1,7 @@
 //! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
 
 use super::merges::merges;
-use super::optimizer::{OF_PASSES, calls_closure, optimizer};
+use super::optimizer::{OF_CLOSURE, OF_PASSES, calls_closure, optimizer};
 use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted, bytes_of_prediction};
 use crate::changes::{FusedGroups, FusedUpdate, Group};
 use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
@@ -98,10 +98,6 @@ fn fused_update(start: &Start, found: &mut Found) {
     let change = format!("torch.optim.{}(..., fused=True)", optimizer.name);
     found.propose(Proposal::of(NAME, &change, Rc::new(FusedUpdate(share)), Learns::Rounded, start), &change);
 }
-
-/// Why nothing is said of the update.
-pub(super) const OF_CLOSURE: &str =
-    "forward and backward run inside its step (a closure), and what of it is the update is not in the traces";
 
 /// The operations that may be fused; all that compilers fuse, if none are named.
 struct Candidates(Option<BTreeSet<String>>);

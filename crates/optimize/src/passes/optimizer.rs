@@ -66,6 +66,10 @@ pub(super) fn optimizer(graph: &Graph) -> Option<Optimizer> {
     Some(optimizer)
 }
 
+/// Why nothing is said of the update of an optimizer that calls a closure.
+pub(super) const OF_CLOSURE: &str =
+    "forward and backward run inside its step (a closure), and what of it is the update is not in the traces";
+
 /// Whether forward or backward run inside the optimizer's step, which calls a closure (`step(closure)`, as of L-BFGS or PyTorch Lightning).
 pub(super) fn calls_closure(graph: &Graph) -> bool {
     let calls = graph.calls();
@@ -73,9 +77,12 @@ pub(super) fn calls_closure(graph: &Graph) -> bool {
     calls.all().filter(is_pass).any(|call| calls.path(call).skip(1).any(|name| name.starts_with(RANGE)))
 }
 
-/// Names of the operations inside the optimizer's step.
+/// Names of the operations inside the optimizer's step, but for those of a model that a closure in it runs.
 fn operations(calls: &Calls) -> BTreeSet<&str> {
-    let is_inside = |call: &CallId| calls.path(*call).skip(1).any(|name| name.starts_with(RANGE));
+    let is_of_pass = |name: &str| OF_PASSES.iter().any(|own| name.starts_with(own));
+    let is_inside = |call: &CallId| {
+        calls.path(*call).skip(1).any(|name| name.starts_with(RANGE)) && !calls.path(*call).any(is_of_pass)
+    };
     calls.all().filter(is_inside).map(|call| calls.name(call)).collect()
 }
 
@@ -155,6 +162,17 @@ mod tests {
         assert!(calls_closure(&graph(&[&[STEP, "DistributedDataParallel.forward", "aten::linear"]])));
         assert!(calls_closure(&graph(&[&[STEP, "autograd::engine::evaluate_function: AddmmBackward0"]])));
         assert!(!calls_closure(&graph(&[&["DistributedDataParallel.forward"], &[STEP, "aten::lerp_"]])));
+    }
+
+    /// A network that multiplies in place within the closure of SGD shows no momentum: what is not known is said.
+    #[test]
+    fn operations_of_a_closure_are_none_of_the_update() {
+        let sgd = |around: &str| {
+            let path = [around, "aten::mul_"];
+            let path: Vec<&str> = std::iter::once("Optimizer.step#SGD.step").chain(path).collect();
+            optimizer(&graph(&[&path])).unwrap().states
+        };
+        assert_eq!([sgd("aten::_foreach_add_"), sgd("DistributedDataParallel.forward")], [1, 0]);
     }
 
     /// AdamW(fused=True) with a gradient of `EmbeddingBag(sparse=True)`: "`fused` does not support sparse grad or complex param".

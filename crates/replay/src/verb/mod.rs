@@ -31,7 +31,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use interruptible::interruptible;
 use perf4sight_base::atomic_write;
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::{Error, Kind as ErrorKind, Result};
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
 use perf4sight_record::Record;
@@ -89,7 +89,8 @@ impl Shown {
                 let failure = without_answer(&replayed);
                 (Some(replayed), failure)
             }
-            Err(error) if request.what_ifs.is_empty() => {
+            // What was given is wrong, not what was recorded.
+            Err(error) if request.what_ifs.is_empty() && error.kind() != ErrorKind::Usage => {
                 warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
                 (None, None)
             }
