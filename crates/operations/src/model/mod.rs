@@ -4,6 +4,7 @@ mod left_out;
 mod physical;
 mod residual;
 mod scaling;
+mod uncertainty;
 
 pub use left_out::{Group, LeftOut, Predicted};
 pub use scaling::Scaling;
@@ -26,6 +27,14 @@ const LEAST_ROWS: usize = 10;
 /// Intervals are wider by this factor where no other network, or GPU, says how far off the model is there; nothing says by how
 /// much they ought to be.
 const UNTESTED: f64 = 2.0;
+
+/// With fewer networks or GPUs an interval reaches the worst of them.
+const MANY: usize = 9;
+/// Nine of ten values of a normal distribution are within so many standard deviations.
+const NINE_OF_TEN: f64 = 1.645;
+
+/// From this logarithm on, what the size of an operation adds to its error is more than measurements scatter by.
+const UNLIKE: f64 = 0.25;
 
 /// Told how many pieces of a fit are done, each time that some are; an error ends the fit.
 pub type Watch<'a> = dyn Fn(u64) -> Result<()> + 'a;
@@ -70,6 +79,8 @@ pub struct Estimate {
     pub time_us: f64,
     /// The interval that nine of ten measurements are expected in.
     pub interval_us: (f64, f64),
+    /// Whether it is so unlike the measured operations of its class, mostly in size, that the time rests on what is usual of GPUs.
+    pub unlike: bool,
 }
 
 impl Fitted {
@@ -176,9 +187,10 @@ impl OperationModel {
             Error::input(format!("no {} was measured, of which {} is one", row.class.name(), row.operation))
                 .help("train the model with networks that contain some")
         })?;
-        let device = scaling::measured_in(self, device, row.class, row.element.is_half());
-        let off = self.off(&device, |left_out| left_out.row(row.class));
-        Ok(Estimate { time_us: log.exp(), interval_us: ((log - off).exp(), (log + off).exp()) })
+        let off = self.off(device, row.class, row.element.is_half(), |left_out| left_out.row(row.class));
+        let beyond = self.beyond(row, device).unwrap_or_default();
+        let [low, high] = [-1.0, 1.0].map(|sign| (log + sign * off.hypot(beyond)).exp());
+        Ok(Estimate { time_us: log.exp(), interval_us: (low, high), unlike: beyond > off.max(UNLIKE) })
     }
 
     /// Products of fp16 and bf16 take the same; what other types take does not follow from each other.
@@ -211,14 +223,28 @@ impl OperationModel {
         Some(self.fitted.physical.parts(&device.name, class, false, nothing)?.launch)
     }
 
-    /// The logarithm that errors on a GPU are within, by those of what was left out.
-    fn off(&self, device: &KnownGpu, held: impl Fn(&LeftOut) -> f64) -> f64 {
+    /// The logarithm that errors of a class and precision on a GPU are within, by those of what was left out. Few GPUs do not say how far another one
+    /// is from them, so that it is at least as uncertain as data sheets usually leave it.
+    fn off(&self, device: &KnownGpu, class: Class, half: bool, held: impl Fn(&LeftOut) -> f64) -> f64 {
+        let device = scaling::measured_in(self, device, class, half);
         let known = held(&self.by_network) * if self.networks.len() > 1 { 1.0 } else { UNTESTED };
-        match (device.measured, &self.by_gpu) {
-            (true, _) => known,
-            (false, Some(by_gpu)) => held(by_gpu).max(known),
-            (false, None) => UNTESTED * known,
+        if device.measured {
+            return known;
         }
+        let seen = self.by_gpu.as_ref().map_or(UNTESTED * known, |by_gpu| held(by_gpu).max(known));
+        let usual = self.fitted.physical.uncertainty(&device.name, class, half).map_or(0.0, |of| of.usual);
+        match &self.by_gpu {
+            Some(by_gpu) if by_gpu.groups.len() >= MANY => seen,
+            _ => seen.max(NINE_OF_TEN * usual.sqrt()),
+        }
+    }
+
+    /// The logarithm that an operation is off beyond what those like the measured ones are, since its size says what theirs did not.
+    fn beyond(&self, row: &Row, device: &KnownGpu) -> Option<f64> {
+        let (class, half) = (row.class, row.element.is_half());
+        let parts = self.fitted.physical.parts(&device.name, class, half, row.work)?;
+        let uncertainty = self.fitted.physical.uncertainty(&device.name, class, half)?;
+        Some(NINE_OF_TEN * uncertainty.beyond(row.work, &parts).sqrt())
     }
 
     /// How many rows it was fitted on.
@@ -262,7 +288,7 @@ impl OperationModel {
         let networks = (self.networks.len() == 1).then(|| {
             "one network was measured: how far off the model is for others is not known, and intervals are twice as wide as for parts of its rows".to_owned()
         });
-        let few = |count: usize| (2..9).contains(&count);
+        let few = |count: usize| (2..MANY).contains(&count);
         let few_networks = few(self.networks.len()).then(|| {
             format!(
                 "with {} networks an interval reaches the worst of them: nine of ten are promised from nine on",

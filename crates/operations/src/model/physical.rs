@@ -1,6 +1,7 @@
 //! The physical part: `time = launch + max(FLOPs / rate, bytes / rate) + overlap x min(the same)`, with rates as shares of a GPU's
 //! data sheet for each class and precision. Shares of all GPUs are fitted first; those of a GPU stay near them.
 
+use super::uncertainty::{Covariance, Evidence, Uncertainty, shares};
 use crate::class::Class;
 use crate::gpus::{Sheet, sheet, sheets};
 use crate::minimize::{minimize, robust};
@@ -13,12 +14,14 @@ use std::collections::BTreeSet;
 
 /// Logarithms of the shares of FLOPs and bytes a second that operations reach, of a launch in microseconds, and the logit of how
 /// much of the shorter one adds to the longer.
-type Logs = [f64; 4];
+pub(super) type Logs = [f64; 4];
 
-/// Half of the peak, two thirds of the bandwidth, 3 us, a quarter: the usual orders of kernels.
-const MEDIANS: Logs = [-0.7, -0.4, 1.1, -1.1];
-/// Wide enough for a factor of 3 to either side, and of 4.5 for launches: rows decide.
-const SPREADS: Logs = [1.0, 1.0, 1.5, 1.0];
+/// Half of the peak, two thirds of the bandwidth, 4 us, a quarter: the usual orders of kernels.
+const MEDIANS: Logs = [-0.7, -0.4, 1.4, -1.1];
+/// Wide enough for a factor of 3 to either side: rows decide.
+const SPREADS: Logs = [1.0, 1.0, LAUNCH_SPREAD, 1.0];
+/// Launches differ least, by a factor of 2.
+pub(super) const LAUNCH_SPREAD: f64 = 0.8;
 /// How far the shares of one GPU are from those of all: half, as data sheets of GPUs promise more or less of what programs reach.
 const OF_A_GPU: f64 = 0.5;
 /// The same without a data sheet, where the rows alone decide.
@@ -92,6 +95,15 @@ impl Parts {
         let longer = self.compute.max(self.memory);
         self.launch + longer + self.overlap * self.compute.min(self.memory)
     }
+
+    /// How the logarithm of the time changes with each parameter.
+    pub fn derivatives(&self) -> Logs {
+        let shorter = self.compute.min(self.memory);
+        let weight = |part: f64| if part > shorter { 1.0 } else { self.overlap };
+        let overlapped = self.overlap * (1.0 - self.overlap) * shorter;
+        let parts = [-weight(self.compute) * self.compute, -weight(self.memory) * self.memory, self.launch, overlapped];
+        parts.map(|part| part / self.time())
+    }
 }
 
 /// The parameters of a class in a precision.
@@ -101,7 +113,9 @@ struct Kind {
     half: bool,
     rows: usize,
     shared: Logs,
-    gpus: Vec<(String, Logs)>,
+    /// How uncertain times are on a GPU that was not measured.
+    unmeasured: Uncertainty,
+    gpus: Vec<(String, Logs, Uncertainty)>,
 }
 
 /// The parameters of all classes.
@@ -127,22 +141,31 @@ impl Physical {
 
     /// The parts of an operation's time on a GPU; none where no operation of its class was measured.
     pub fn parts(&self, gpu: &str, class: Class, half: bool, work: Work) -> Option<Parts> {
-        let own = |kind: &&Kind| kind.class == class.name();
-        // What was measured in the other precision says which share of a data sheet is reached.
-        let kind = self.kinds.iter().filter(own).max_by_key(|kind| kind.half == half)?;
-        Some(Parts::new(work, half, &Peaks::named(gpu), kind.logs(gpu)))
+        Some(Parts::new(work, half, &Peaks::named(gpu), self.kind(class, half)?.logs(gpu)))
+    }
+
+    /// How uncertain the parameters leave times on a GPU; none where no operation of the class was measured.
+    pub fn uncertainty(&self, gpu: &str, class: Class, half: bool) -> Option<&Uncertainty> {
+        let kind = self.kind(class, half)?;
+        let own = kind.gpus.iter().find(|(name, ..)| kind.half == half && name == gpu);
+        Some(own.map_or(&kind.unmeasured, |(.., own)| own))
+    }
+
+    /// What was measured in the other precision says which share of a data sheet is reached, where nothing was in this one.
+    fn kind(&self, class: Class, half: bool) -> Option<&Kind> {
+        self.kinds.iter().filter(|kind| kind.class == class.name()).max_by_key(|kind| kind.half == half)
     }
 
     /// Whether operations of a class and precision were measured on a GPU.
     pub fn is_measured(&self, gpu: &str, class: Class, half: bool) -> bool {
         let own = self.kinds.iter().filter(|kind| kind.class == class.name() && kind.half == half);
-        own.flat_map(|kind| &kind.gpus).any(|(name, _)| name == gpu)
+        own.flat_map(|kind| &kind.gpus).any(|(name, ..)| name == gpu)
     }
 
     /// Classes, precisions, GPUs and their parameters: of how many rows, shares of FLOPs and bytes, launches in microseconds.
     pub fn parameters(&self) -> impl Iterator<Item = (&str, bool, &str, usize, [f64; 3])> {
         self.kinds.iter().flat_map(|kind| {
-            kind.gpus.iter().map(|(gpu, [compute, memory, launch, _])| {
+            kind.gpus.iter().map(|(gpu, [compute, memory, launch, _], _)| {
                 let values = [compute, memory, launch].map(|log| log.exp());
                 (kind.class.as_str(), kind.half, gpu.as_str(), kind.rows, values)
             })
@@ -154,30 +177,51 @@ impl Kind {
     fn fit(class: Class, half: bool, rows: &[&Row]) -> Result<Self> {
         let listed: Vec<&Row> = rows.iter().filter(|row| sheet(&row.gpu).is_some()).copied().collect();
         let shared = logs(&listed, half, &MEDIANS, &SPREADS)?;
+        let of_all = Covariance::independent(&SPREADS).after(&evidence(&listed, half, &shared))?;
+        let all = evidence(rows, half, &shared);
+        let unmeasured = Uncertainty::new(of_all.wider(OF_A_GPU), &all);
         let gpus: BTreeSet<&str> = rows.iter().map(|row| row.gpu.as_str()).collect();
         let own = |gpu: &str| {
             let rows: Vec<&Row> = rows.iter().filter(|row| row.gpu == gpu).copied().collect();
             let spread = if sheet(gpu).is_some() { OF_A_GPU } else { WITHOUT_SHEET };
-            Ok((gpu.to_owned(), logs(&rows, half, &shared, &[spread; 4])?))
+            let logs = logs(&rows, half, &shared, &[spread; 4])?;
+            let own = evidence(&rows, half, &logs);
+            let covariance = of_all.wider(spread).after(&own)?;
+            Ok((gpu.to_owned(), logs, Uncertainty::new(covariance, &own)))
         };
         let gpus = gpus.into_iter().map(own).collect::<Result<_>>()?;
-        Ok(Kind { class: class.name().to_owned(), half, rows: rows.len(), shared, gpus })
+        Ok(Kind { class: class.name().to_owned(), half, rows: rows.len(), shared, unmeasured, gpus })
     }
 
     fn logs(&self, gpu: &str) -> &Logs {
-        self.gpus.iter().find(|(name, _)| name == gpu).map_or(&self.shared, |(_, logs)| logs)
+        self.gpus.iter().find(|(name, ..)| name == gpu).map_or(&self.shared, |(_, logs, _)| logs)
     }
 }
 
 /// The most probable parameters of some rows.
 fn logs(rows: &[&Row], half: bool, medians: &Logs, spreads: &Logs) -> Result<Logs> {
+    let shares = shares(rows.iter().map(|row| row.time_us));
     let prepared: Vec<(Work, f64, Peaks)> =
         rows.iter().map(|row| (row.work, row.time_us.ln(), Peaks::named(&row.gpu))).collect();
     minimize(*medians, |logs| {
-        let rows = prepared
-            .iter()
-            .map(|(work, log, peaks)| robust((Parts::new(*work, half, peaks, logs).time().ln() - log) / SCATTER));
+        let rows = prepared.iter().zip(&shares).map(|((work, log, peaks), share)| {
+            share * robust((Parts::new(*work, half, peaks, logs).time().ln() - log) / SCATTER)
+        });
         let priors = (0..logs.len()).map(|place| (logs[place] - medians[place]) / spreads[place]);
         rows.chain(priors).collect()
     })
+}
+
+/// What rows say of the parameters.
+fn evidence(rows: &[&Row], half: bool, at: &Logs) -> Vec<Evidence> {
+    let of = |row: &&Row| {
+        let parts = Parts::new(row.work, half, &Peaks::named(&row.gpu), at);
+        Evidence {
+            time_us: row.time_us,
+            off: (parts.time() / row.time_us).ln(),
+            derivatives: parts.derivatives(),
+            work: row.work,
+        }
+    };
+    rows.iter().map(of).collect()
 }

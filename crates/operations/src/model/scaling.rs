@@ -102,7 +102,7 @@ pub(crate) fn by_sheets(from: &str, to: &str) -> [f64; 2] {
 impl Scaling {
     pub(super) fn new(model: &OperationModel, from: &KnownGpu, to: &KnownGpu) -> Self {
         let point = |class, half, [before, after]: [f64; 2]| {
-            let off = |device| model.off(&measured_in(model, device, class, half), LeftOut::total);
+            let off = |device| model.off(device, class, half, LeftOut::total);
             let off = if from == to { 0.0 } else { off(from).hypot(off(to)) };
             Point { class, half, before, ratio: after - before, off }
         };
@@ -132,7 +132,7 @@ impl Scaling {
         let kinds = kinds(model);
         let is_known = |class: Class| [false, true].into_iter().all(|half| kinds.contains(&(class, half)));
         let point = |class, [before, after]: [f64; 2]| {
-            let off = |half| model.off(&measured_in(model, device, class, half), LeftOut::total);
+            let off = |half| model.off(device, class, half, LeftOut::total);
             Point { class, half: false, before, ratio: after - before, off: off(false).hypot(off(true)) }
         };
         let points = model.samples.iter().filter_map(|sample| {

@@ -11,7 +11,7 @@ use perf4sight_base::{overwrite, stats};
 use perf4sight_operations::{
     Estimate, Group, LeftOut, OperationModel, Predicted, Row, files_read, read_folder, read_table, rows_to_csv,
 };
-use perf4sight_report::{Cell, Column, Rows, Table};
+use perf4sight_report::{Cell, Column, Rows, Table, significant};
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Outline, Section, Summary, Verb};
 use serde_json::json;
@@ -262,6 +262,7 @@ impl PredictOperations {
         let predicted = rows.iter().map(|row| self.predict(model, row)).collect::<Result<Vec<_>>>();
         let predicted = predicted.map_err(|error| error.file(&self.operations))?;
         self.unmeasured(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
+        unlike(&rows, &predicted).into_iter().for_each(|warning| context.warn(warning));
         let fitted = rows.iter().map(|row| self.is_fitted(model, row)).collect::<Result<Vec<bool>>>()?;
         let table = table(&rows, &predicted, &fitted);
         if let Some(out) = &self.out {
@@ -333,7 +334,24 @@ fn table(rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> Table {
     .number("high_us", "to (us)", |((_, one), _)| one.interval_us.1)
     .number("measured_us", "measured (us)", |((row, _), _)| measured(row))
     .text("fitted", "fitted", |(_, fitted)| plan_table::fitted(**fitted))
+    .text("unlike", "unlike measured", |((_, one), _)| if one.unlike { "yes" } else { "no" })
     .table()
+}
+
+/// That operations are unlike all measured ones, with the one that is least certain.
+fn unlike(rows: &[Row], predicted: &[Estimate]) -> Option<String> {
+    let unlike: Vec<(&Row, &Estimate)> = rows.iter().zip(predicted).filter(|(_, one)| one.unlike).collect();
+    let width = |one: &Estimate| one.interval_us.1 / one.interval_us.0;
+    let (row, least_certain) = unlike.iter().max_by(|(_, one), (_, other)| width(one).total_cmp(&width(other)))?;
+    Some(format!(
+        "{} of {} are unlike those measured of their class, mostly in size: their times rest on what is usual of GPUs ({} {}: {} to {} us)",
+        unlike.len(),
+        counted(rows.len() as u64, "operation"),
+        row.operation,
+        row.shapes,
+        significant(least_certain.interval_us.0),
+        significant(least_certain.interval_us.1)
+    ))
 }
 
 /// How far predictions of operations are from what was measured.
