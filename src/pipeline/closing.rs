@@ -29,8 +29,8 @@ impl Closing {
     pub fn add(&mut self, section: &str, subject: Noun, summary: Summary) {
         let own = self.findings.iter_mut().filter(|findings| findings.subject == subject);
         own.for_each(|findings| findings.all.extend(summary.findings.iter().cloned()));
+        self.sections.insert(section.to_string(), summary.to_json());
         self.files.extend(summary.files);
-        self.sections.insert(section.to_string(), summary.json);
     }
 
     /// Shows them; `is_left` where tasks of Slurm still run.

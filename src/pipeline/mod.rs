@@ -128,7 +128,7 @@ pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
     let summary = verb.run(context)?;
     show(&summary, &context.console);
     closing::show_files(&summary.files, &context.console);
-    context.console.json(&summary.json);
+    context.console.json(&summary.to_json());
     summary.failure.map_or(Ok(ending(context)), Err)
 }
 

@@ -23,6 +23,17 @@ pub struct Summary {
     pub failure: Option<Error>,
 }
 
+impl Summary {
+    /// The section's JSON, with its answer where it has one.
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut json = self.json.clone();
+        if let Some(fields) = json.as_object_mut().filter(|_| !self.answer.is_empty()) {
+            fields.entry("answer").or_insert_with(|| self.answer.as_str().into());
+        }
+        json
+    }
+}
+
 /// The subject of findings: `network` and `networks`. Sections with the same noun share a closing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noun {

@@ -14,6 +14,6 @@ pub use buckets::Buckets;
 pub use fused_groups::{FusedGroups, Group};
 pub use fused_update::FusedUpdate;
 pub use half_gradients::HalfGradients;
-pub use no_sync::NoSync;
+pub use no_sync::{NoSync, NoSyncUntilLast, alike_passes};
 pub use prefetch::{KeepGathered, Prefetch, gathers};
 pub use recompute::Recompute;

@@ -1,37 +1,94 @@
-//! A pass of gradient accumulation that is not the last: nothing is reduced, nothing updated.
+//! `no_sync()` of DistributedDataParallel: a pass of gradient accumulation that is not the last reduces nothing, and updates nothing.
 
 use perf4sight_base::error::Result;
 use perf4sight_replay::buckets::buckets_of;
-use perf4sight_replay::graph::{Kind, TransferPart};
+use perf4sight_replay::graph::{Kind, StepGraph, TransferPart};
 use perf4sight_replay::what_if::{Change, Scenario, parse};
+use std::ops::Range;
 
 /// What the profiler names the update by. A script without such a range has an update that nobody named: it is counted in every pass.
 const UPDATE: [&str; 2] = ["Optimizer.step", "Optimizer.zero_grad"];
 
-/// `no_sync()` of DistributedDataParallel.
+/// What the assumption of several passes is.
+const SAME_PARAMETERS: &str = "the step's backward passes reduce gradients of the same sizes, and are taken to add up those of the same parameters";
+
+/// A step of which nothing is reduced, as of a batch that no update follows.
 #[derive(Debug, Clone, Copy)]
 pub struct NoSync;
 
-impl Change for NoSync {
+/// A step of several backward passes of which the last alone reduces.
+#[derive(Debug, Clone, Copy)]
+pub struct NoSyncUntilLast;
+
+/// How many backward passes of a step reduce gradients of the same sizes, as those of one model do; none where it is one, or where they differ.
+pub fn alike_passes(step: &StepGraph) -> Option<usize> {
+    let gradients: Vec<(u32, u64)> = step.ranks.first()?.gradients.iter().map(|one| (one.pass, one.bytes)).collect();
+    alike(&gradients)
+}
+
+/// The same of gradients with their passes and bytes.
+fn alike(gradients: &[(u32, u64)]) -> Option<usize> {
+    let sizes = |pass: &[(u32, u64)]| {
+        let mut sizes: Vec<u64> = pass.iter().map(|(_, bytes)| *bytes).collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    let passes: Vec<Vec<u64>> = gradients.chunk_by(|one, next| one.0 == next.0).map(sizes).collect();
+    (passes.len() > 1 && passes.windows(2).all(|pair| pair[0] == pair[1])).then_some(passes.len())
+}
+
+/// Takes the all-reduces of some buckets out, with what enqueues them.
+fn reduce_nothing(step: &mut StepGraph, is_removed: impl Fn(&Range<usize>) -> bool) -> Result<()> {
+    let removed = buckets_of(step)?.into_iter().filter(|(_, bucket)| is_removed(bucket));
+    let removed: Vec<usize> = removed.map(|(index, _)| index).collect();
+    let mut builder = step.graph.edit();
+    for transfer in removed.iter().map(|index| &step.transfers[*index]) {
+        builder.remove(transfer.node);
+        let launches = transfer.parts.iter().map(|part| part.launch);
+        let launches = launches.filter(|id| step.graph.node(*id).kind == Kind::Launch);
+        let calls = transfer.parts.iter().flat_map(TransferPart::issuing_nodes);
+        launches.chain(calls).for_each(|id| builder.node_mut(id).duration = 0);
+    }
+    step.graph = builder.finish()?;
+    let kept = step.transfers.iter().enumerate().filter(|(index, _)| !removed.contains(index));
+    step.transfers = kept.map(|(_, transfer)| transfer.clone()).collect();
+    Ok(())
+}
+
+impl Change for NoSyncUntilLast {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
-        let removed: Vec<usize> = buckets_of(step)?.into_iter().map(|(index, _)| index).collect();
-        let mut builder = step.graph.edit();
-        for transfer in removed.iter().map(|index| &step.transfers[*index]) {
-            builder.remove(transfer.node);
-            let launches = transfer.parts.iter().map(|part| part.launch);
-            let launches = launches.filter(|id| step.graph.node(*id).kind == Kind::Launch);
-            let calls = transfer.parts.iter().flat_map(TransferPart::issuing_nodes);
-            launches.chain(calls).for_each(|id| builder.node_mut(id).duration = 0);
-        }
-        step.graph = builder.finish()?;
-        let kept = step.transfers.iter().enumerate().filter(|(index, _)| !removed.contains(index));
-        step.transfers = kept.map(|(_, transfer)| transfer.clone()).collect();
+        let gradients = step.ranks.first().map(|rank| rank.gradients.clone()).unwrap_or_default();
+        let last = gradients.last().map(|gradient| gradient.pass);
+        reduce_nothing(step, |bucket| Some(gradients[bucket.start].pass) != last)
+    }
+
+    fn assumption(&self) -> Option<String> {
+        Some(SAME_PARAMETERS.to_owned())
+    }
+}
+
+impl Change for NoSync {
+    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        reduce_nothing(&mut scenario.step, |_| true)?;
         for prefix in UPDATE {
             if scenario.step.graph.calls().names().any(|name| name.starts_with(prefix)) {
                 parse(&format!("remove operations '{prefix}*'"))?.apply(scenario)?;
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A generator and a discriminator have other gradients; the same ones may be ready in another order.
+    #[test]
+    fn passes_of_one_model_have_gradients_of_the_same_sizes() {
+        assert_eq!(alike(&[(0, 4), (0, 8), (1, 8), (1, 4)]), Some(2));
+        assert_eq!(alike(&[(0, 4), (0, 8), (1, 4), (1, 12)]), None);
+        assert_eq!(alike(&[(0, 4), (0, 8)]), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::optimizer::{OF_CLOSURE, Optimizer, calls_closure, optimizer};
 use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
-use crate::changes::{NoSync, Recompute, gathers};
+use crate::changes::{NoSync, NoSyncUntilLast, Recompute, alike_passes, gathers};
 use crate::memory_events::{self, Memory};
 use crate::search::GoOn;
 use crate::start::Start;
@@ -42,7 +42,10 @@ impl Pass for LessMemory {
         let has_statistics = start.recorded.typical.graph.calls().names().any(|name| name.contains(BATCH_NORM));
         let learns = if has_statistics { Learns::OtherStatistics } else { Learns::Same };
         found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), learns, start), RECOMPUTE);
-        if start.accumulates {
+        if let Some(passes) = alike_passes(&start.recorded.typical) {
+            let change = format!("no_sync() around all but the last of the step's {passes} backward passes");
+            found.propose(Proposal::of(NAME, &change, Rc::new(NoSyncUntilLast), Learns::Same, start), &change);
+        } else if start.accumulates {
             found.nothing.push(
                 "accumulate gradients: the job does, by steps or backward passes that exchange nothing".to_owned(),
             );

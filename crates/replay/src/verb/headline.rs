@@ -21,7 +21,7 @@ const NAMED: usize = 3;
 pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
     let replay = replayed.and_then(Replayed::error).map(|error| {
         format!(
-            "; predicted from the other steps, a step is off by {} (median of {}, which differ by {} themselves), by {} where it is known how long each rank worked between its exchanges",
+            "; a step that is predicted from the others is off by {} (median of {} steps, which differ by {} themselves), and by {} if the ranks' computation in it is known",
             Percent(error.median),
             error.steps,
             Percent(error.spread),

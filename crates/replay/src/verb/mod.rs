@@ -33,6 +33,7 @@ use interruptible::interruptible;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Kind as ErrorKind, Result};
 use perf4sight_base::result_files::ResultFiles;
+use perf4sight_base::stats::median;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
 use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
@@ -86,7 +87,7 @@ impl Shown {
         let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
         let (replayed, failure) = match Replayed::of(&analysis, request) {
             Ok(replayed) => {
-                let failure = without_answer(&replayed);
+                let failure = without_answer(&replayed).or_else(|| unlike_record(&replayed));
                 (Some(replayed), failure)
             }
             // What was given is wrong, not what was recorded.
@@ -129,7 +130,7 @@ impl Verb for Replay {
         match (self.compare(files, context, |_, _| Ok(Vec::new())), recorded.failure) {
             (Ok(replayed), failure) => Ok(Summary {
                 tables: recorded.tables.into_iter().chain(replayed.tables).collect(),
-                failure,
+                failure: failure.or(replayed.failure),
                 ..replayed
             }),
             // What became of the command explains why its traces cannot be compared.
@@ -422,6 +423,21 @@ fn without_answer(replayed: &Replayed) -> Option<Error> {
     (!texts.is_empty()).then(|| {
         let all = counted(replayed.what_ifs.len() as u64, "what-if");
         Error::usage(format!("{} of {all} {have} no answer: {}", texts.len(), texts.join(", ")))
+    })
+}
+
+/// A replay that is so far off what was recorded, in percent, follows other waits than the job did.
+const BROKEN: f64 = 50.0;
+
+/// That most steps take other times than they were recorded with, so that nothing follows from them.
+fn unlike_record(replayed: &Replayed) -> Option<Error> {
+    let off: Vec<f64> = replayed.steps.iter().map(|step| step.error().abs()).collect();
+    (!off.is_empty() && median(&off) > BROKEN).then(|| {
+        Error::input(format!(
+            "the replay of a step is {} off what was recorded, in the median: it is no answer, nor is any change of it",
+            Percent(median(&off))
+        ))
+        .help("traces that contradict themselves or are incomplete give such replays; the warnings name what was found")
     })
 }
 
