@@ -10,7 +10,7 @@ use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::plain_step::PlainStep;
 use perf4sight_replay::replayed::{Request, ahead};
 use perf4sight_replay::simulate::{Schedule, simulate};
-use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict, variations};
+use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, parse, predict, variations};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -102,6 +102,7 @@ impl Start {
         let known = request.known_of(&analysis.job)?;
         let before = before(&recorded, &schedule);
         warnings.extend(disturbed(&recorded, before).filter(|_| !is_plain));
+        let straggler = straggler(analysis, &recorded, &communication);
         let start = Start {
             recorded,
             communication,
@@ -111,7 +112,7 @@ impl Start {
             accumulates,
             known,
             files,
-            straggler: straggler(analysis),
+            straggler,
             warnings,
         };
         match before {
@@ -227,16 +228,22 @@ const LONG: f64 = 0.1;
 const STEADY: f64 = 0.5;
 
 /// That the others wait for a rank, which no change here makes shorter.
-fn straggler(analysis: &Analysis) -> Option<String> {
+fn straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<String> {
     let first = analysis.first_straggler()?;
-    let caused = first.caused.mean;
-    let is_certain = first.steadiness >= STEADY && caused > analysis.waiting.uncertainty;
-    (is_certain && first.share >= LONG).then(|| {
+    let number = analysis.job.ranks[first.rank].number;
+    let is_certain = first.steadiness >= STEADY && first.caused.mean > analysis.waiting.uncertainty;
+    if !is_certain || first.share < LONG {
+        return None;
+    }
+    // Waiting for it is summed over exchanges, of which some wait while their rank computes.
+    let as_others = parse(&format!("rank {number} as the others")).ok()?;
+    let Outcome { before, after, .. } = predict(recorded, communication, &[as_others]).ok()?;
+    let share = 1.0 - after.time / before.max(1) as f64;
+    (share >= LONG).then(|| {
         format!(
-            "the others wait {} of a step ({}) for rank {}, which nothing here changes: perf4sight replay says what it does longer",
-            Milliseconds(caused),
-            Percent(100.0 * first.share),
-            analysis.job.ranks[first.rank].number
+            "rank {number} makes the others wait: without that a step takes {}, {} less, and nothing here changes it; perf4sight replay says what it does longer",
+            Milliseconds(after.time / 1e6),
+            Percent(100.0 * share),
         )
     })
 }
@@ -267,7 +274,6 @@ mod tests {
     use super::*;
     use perf4sight_replay::communication::Algorithm;
     use perf4sight_replay::ranks::Job;
-    use perf4sight_replay::what_if::parse;
     use std::path::Path;
 
     fn recorded() -> Analysis {

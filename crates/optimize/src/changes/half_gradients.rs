@@ -2,8 +2,9 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_replay::buckets::buckets_of;
+use perf4sight_replay::buckets::buckets_behind_gradients;
 use perf4sight_replay::graph::{Kind, NodeId, StepGraph};
+use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, InHalf, Scenario};
 
 /// A cast from or to four bytes reads and writes six bytes an element, a copy eight.
@@ -29,7 +30,7 @@ impl Change for HalfGradients {
         if self.in_half.gradients() {
             return Err(Error::input("the gradients are recorded in half precision already"));
         }
-        let buckets = buckets_of(&scenario.step)?;
+        let buckets = buckets_behind_gradients(&scenario.step, &simulate(&scenario.step.graph))?;
         let on_processors = !has_kernels(&scenario.step);
         let per_byte = CAST * copy_per_byte(&scenario.step).unwrap_or(0.0);
         for (index, _) in buckets {

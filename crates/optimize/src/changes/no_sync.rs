@@ -1,8 +1,9 @@
 //! `no_sync()` of DistributedDataParallel: a pass of gradient accumulation that is not the last reduces nothing, and updates nothing.
 
 use perf4sight_base::error::Result;
-use perf4sight_replay::buckets::buckets_of;
-use perf4sight_replay::graph::{Kind, StepGraph, TransferPart};
+use perf4sight_replay::buckets::buckets_behind_gradients;
+use perf4sight_replay::graph::{Graph, Kind, NodeId, StepGraph, TransferPart};
+use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, Scenario, parse};
 use std::ops::Range;
 
@@ -37,10 +38,24 @@ fn alike(gradients: &[(u32, u64)]) -> Option<usize> {
     (passes.len() > 1 && passes.windows(2).all(|pair| pair[0] == pair[1])).then_some(passes.len())
 }
 
-/// Takes the all-reduces of some buckets out, with what enqueues them.
-fn reduce_nothing(step: &mut StepGraph, is_removed: impl Fn(&Range<usize>) -> bool) -> Result<()> {
-    let removed = buckets_of(step)?.into_iter().filter(|(_, bucket)| is_removed(bucket));
-    let removed: Vec<usize> = removed.map(|(index, _)| index).collect();
+/// The transfers of the buckets that are reduced.
+fn reducing(step: &StepGraph, is_own: impl Fn(&Range<usize>) -> bool) -> Result<Vec<usize>> {
+    let buckets = buckets_behind_gradients(step, &simulate(&step.graph))?;
+    Ok(buckets.into_iter().filter(|(_, bucket)| is_own(bucket)).map(|(index, _)| index).collect())
+}
+
+/// The transfers within the update, as of shards of an optimizer's states.
+fn updating(step: &StepGraph) -> Vec<usize> {
+    let calls = step.graph.calls();
+    let is_within = |part: &TransferPart| {
+        let mut path = calls.path(step.graph.node(part.issuing.0).call);
+        path.any(|name| UPDATE.iter().any(|update| name.starts_with(update)))
+    };
+    (0..step.transfers.len()).filter(|index| step.transfers[*index].parts.iter().any(is_within)).collect()
+}
+
+/// Takes transfers out, with what enqueues them.
+fn leave_out(step: &mut StepGraph, removed: &[usize]) -> Result<()> {
     let mut builder = step.graph.edit();
     for transfer in removed.iter().map(|index| &step.transfers[*index]) {
         builder.remove(transfer.node);
@@ -55,12 +70,26 @@ fn reduce_nothing(step: &mut StepGraph, is_removed: impl Fn(&Range<usize>) -> bo
     Ok(())
 }
 
+/// What the reducer of PyTorch names copies into buckets and out of them (`torch/csrc/distributed/c10d/reducer.cpp`).
+const COPIES: [&str; 2] = ["reducer::mul_out", "reducer::copy_bucket_to_grad"];
+
+/// Takes out the time of copies into buckets and out of them: under `no_sync` the reducer does not look at gradients.
+fn copy_nothing(graph: &mut Graph) {
+    let is_copy = |id: &NodeId| {
+        let mut path = graph.calls().path(graph.node(*id).call);
+        path.any(|name| COPIES.iter().any(|copy| name.ends_with(copy)))
+    };
+    let copies: Vec<NodeId> = graph.ids().filter(is_copy).collect();
+    copies.into_iter().for_each(|id| graph.set_duration(id, 0));
+}
+
 impl Change for NoSyncUntilLast {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
         let gradients = step.ranks.first().map(|rank| rank.gradients.clone()).unwrap_or_default();
         let last = gradients.last().map(|gradient| gradient.pass);
-        reduce_nothing(step, |bucket| Some(gradients[bucket.start].pass) != last)
+        let removed = reducing(step, |bucket| Some(gradients[bucket.start].pass) != last)?;
+        leave_out(step, &removed)
     }
 
     fn assumption(&self) -> Option<String> {
@@ -70,7 +99,9 @@ impl Change for NoSyncUntilLast {
 
 impl Change for NoSync {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
-        reduce_nothing(&mut scenario.step, |_| true)?;
+        let removed = [reducing(&scenario.step, |_| true)?, updating(&scenario.step)].concat();
+        leave_out(&mut scenario.step, &removed)?;
+        copy_nothing(&mut scenario.step.graph);
         for prefix in UPDATE {
             if scenario.step.graph.calls().names().any(|name| name.starts_with(prefix)) {
                 parse(&format!("remove operations '{prefix}*'"))?.apply(scenario)?;

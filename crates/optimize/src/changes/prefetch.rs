@@ -28,7 +28,7 @@ const FSDP: [&str; 2] = ["fsdp::", "fullyshardeddataparallel"];
 pub fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
     let calls = step.graph.calls();
     let is_fsdp = |part: &TransferPart| {
-        let mut path = calls.path(step.graph.node(part.launch).call);
+        let mut path = calls.path(step.graph.node(part.issuing.0).call);
         path.any(|name| FSDP.iter().any(|known| name.to_ascii_lowercase().contains(known)))
     };
     let is_gather = |index: &usize| {
@@ -71,7 +71,7 @@ impl Change for KeepGathered {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
         let in_backward = |index: &usize| {
-            step.transfers[*index].parts.first().is_some_and(|part| is_inside(step, part.launch, &BACKWARD))
+            step.transfers[*index].parts.first().is_some_and(|part| is_inside(step, part.issuing.0, &BACKWARD))
         };
         let again: Vec<usize> = gathers(step)?.into_iter().filter(in_backward).collect();
         if again.is_empty() {

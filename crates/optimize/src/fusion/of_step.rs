@@ -2,7 +2,7 @@
 
 use super::{Gradient, Link, check};
 use perf4sight_base::error::Result;
-use perf4sight_replay::buckets::{buckets_of, gradient_sizes};
+use perf4sight_replay::buckets::{buckets_behind_gradients, gradient_sizes};
 use perf4sight_replay::collectives::Operation;
 use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::StepGraph;
@@ -16,7 +16,7 @@ const MANY: u64 = 1 << 40;
 /// # Errors
 /// Steps without gradients, ranks with different ones, all-reduces that are not those of their buckets.
 pub fn of_step(step: &StepGraph, communication: &Communication, schedule: &Schedule) -> Result<(Vec<Gradient>, Link)> {
-    let buckets = buckets_of(step)?;
+    let buckets = buckets_behind_gradients(step, schedule)?;
     let ready = |place: usize| {
         let ends = step.ranks.iter().flat_map(|rank| {
             let own = &rank.gradients[place];

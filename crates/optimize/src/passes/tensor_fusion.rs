@@ -8,7 +8,7 @@ use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Milliseconds, counted};
-use perf4sight_replay::buckets::{Limits, buckets_of};
+use perf4sight_replay::buckets::{Limits, buckets_of_groups};
 use perf4sight_replay::what_if::{Change, Outcome, parse};
 use std::rc::Rc;
 
@@ -95,7 +95,9 @@ fn best_choice(start: &Start, gradients: &[Gradient], link: Link) -> Result<Choi
 /// Of all buckets of neighbours: the optimum by the formula, or what PyTorch can be given or was recorded with, where replay
 /// finds these shorter.
 fn best_free(start: &Start, gradients: &[Gradient], link: Link, choice: Choice) -> Result<Fusion> {
-    let recorded = buckets_of(&start.recorded.typical)?.into_iter().map(|(_, places)| places.end).collect();
+    // All groups of ranks have the same.
+    let recorded = buckets_of_groups(&start.recorded.typical)?.into_iter().next().unwrap_or_default();
+    let recorded = recorded.into_iter().map(|(_, places)| places.end).collect();
     let all = [fusion::optimum(gradients, link), choice.fusion, Fusion::of_ends(gradients, link, recorded)];
     let timed = all.into_iter().map(|fusion| Ok((start.time(&edit(&fusion))?, fusion)));
     let timed = timed.collect::<Result<Vec<_>>>()?;

@@ -3,5 +3,5 @@
 mod rebucket;
 mod rule;
 
-pub use rebucket::{buckets_of, gradient_sizes, with_buckets, with_limits};
+pub use rebucket::{Bucket, buckets_behind_gradients, buckets_of_groups, gradient_sizes, with_buckets, with_limits};
 pub use rule::{Limits, assign, assign_passes};

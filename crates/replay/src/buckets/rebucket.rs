@@ -6,35 +6,97 @@ use crate::communication::Communication;
 use crate::graph::{
     Builder, EdgeKind, Gradient, Graph, Kind, Node, NodeId, RankNodes, ResourceKind, StepGraph, Transfer, TransferPart,
 };
+use crate::simulate::{Schedule, simulate};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, counted};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// The transfers of a step that reduce its buckets: the index of each in [`StepGraph::transfers`], and its gradients in
-/// the order in which they are ready.
+/// A bucket: the index of the transfer that reduces it in [`StepGraph::transfers`], and its gradients in the order in which they are ready.
+pub type Bucket = (usize, Range<usize>);
+
+/// The buckets of a step, of one group of ranks after the other.
 ///
 /// # Errors
-/// Steps without gradients, ranks with different gradients, all-reduces that are no sums of consecutive gradients.
-pub fn buckets_of(step: &StepGraph) -> Result<Vec<(usize, Range<usize>)>> {
+/// As for [`buckets_of_groups`].
+fn buckets_of(step: &StepGraph) -> Result<Vec<Bucket>> {
+    Ok(buckets_of_groups(step)?.concat())
+}
+
+/// The same of a step whose all-reduces are each issued behind their gradients, by its replay: those of a forward pass may have the sizes of gradients.
+///
+/// # Errors
+/// As for [`buckets_of_groups`]; all-reduces that are issued before their gradients are there.
+pub fn buckets_behind_gradients(step: &StepGraph, schedule: &Schedule) -> Result<Vec<Bucket>> {
+    let buckets = buckets_of(step)?;
+    // The last gradient of a bucket is ready when the operation ends that issues the all-reduce.
+    let is_early = |(index, bucket): &Bucket| {
+        let before_last = bucket.end.checked_sub(2);
+        let is_early = |part: &TransferPart| {
+            let gradients = &step.ranks[part.rank].gradients;
+            let before = before_last.map(|place| gradients[place]);
+            let before = before.filter(|before| before.pass == gradients[bucket.start].pass);
+            before.is_some_and(|before| schedule.start(part.issuing.0) < schedule.start(before.ready))
+        };
+        step.transfers[*index].parts.iter().any(is_early)
+    };
+    match buckets.iter().any(is_early) {
+        false => Ok(buckets),
+        true => Err(Error::input("all-reduces of the size of gradients are issued before these are there: they reduce something else, as tensor parallelism does")
+            .expected("DistributedDataParallel")),
+    }
+}
+
+/// The buckets of each group of ranks that reduces its gradients: one, or several where tensor parallelism divides the weights.
+///
+/// # Errors
+/// Steps without gradients, ranks with different gradients, all-reduces that are no sums of consecutive gradients, ranks whose gradients no group reduces, or
+/// several do.
+pub fn buckets_of_groups(step: &StepGraph) -> Result<Vec<Vec<Bucket>>> {
     let sizes = gradient_sizes(step)?;
-    let gradients = &step.ranks[0].gradients;
+    let reduces = (0..step.groups.len()).map(|group| buckets_of_group(step, group));
+    let groups: Vec<Vec<Bucket>> = reduces.filter(|buckets| reaches(buckets) == sizes.len()).collect();
+    let times = |rank: usize| groups.iter().filter(|buckets| ranks_of(step, buckets).contains(&rank)).count();
+    let times: Vec<usize> = (0..step.ranks.len()).map(times).collect();
+    if !groups.is_empty() && times.iter().all(|times| *times == 1) {
+        return Ok(groups);
+    }
+    let others = || {
+        format!(
+            "the all-reduces of the step are not those of the buckets of its gradients, which have {}: {}",
+            Bytes(sizes.iter().sum()),
+            reduced(step)
+        )
+    };
+    let problem = match (times.iter().any(|times| *times > 1), groups.is_empty()) {
+        (true, _) => "several process groups reduce as much as the gradients have, and which of them reduces the gradients is not known".to_owned(),
+        (false, false) => "of some ranks no process group reduces the gradients".to_owned(),
+        (false, true) => others(),
+    };
+    Err(Error::input(problem).expected("DistributedDataParallel without gradient compression, with gradients of one type, whose ranks were all recorded with record_shapes=True"))
+}
+
+/// The all-reduces of a group that are sums of gradients that follow one another.
+fn buckets_of_group(step: &StepGraph, group: usize) -> Vec<Bucket> {
     let (mut buckets, mut next) = (Vec::new(), 0);
-    for (index, transfer) in step.transfers.iter().enumerate() {
+    for (index, transfer) in step.transfers.iter().enumerate().filter(|(_, transfer)| transfer.group == group) {
         let bytes = transfer.bytes.filter(|_| transfer.operation == Operation::AllReduce);
-        if let Some(end) = bytes.and_then(|bytes| end_of_sum(gradients, next, bytes)) {
+        if let Some(end) = bytes.and_then(|bytes| end_of_sum(&step.ranks[0].gradients, next, bytes)) {
             buckets.push((index, next..end));
             next = end;
         }
     }
-    match next == sizes.len() {
-        true => Ok(buckets),
-        false => Err(Error::input(format!(
-            "the all-reduces of the step are not those of the buckets of its gradients, which have {}: {}",
-            Bytes(sizes.iter().sum()),
-            reduced(step)
-        ))
-        .expected("DistributedDataParallel without gradient compression, with gradients of one type, whose ranks were all recorded with record_shapes=True")),
-    }
+    buckets
+}
+
+/// How many gradients are in some buckets.
+fn reaches(buckets: &[Bucket]) -> usize {
+    buckets.last().map_or(0, |(_, bucket)| bucket.end)
+}
+
+/// The ranks that reduce some buckets.
+fn ranks_of(step: &StepGraph, buckets: &[Bucket]) -> BTreeSet<usize> {
+    buckets.iter().flat_map(|(index, _)| &step.transfers[*index].parts).map(|part| part.rank).collect()
 }
 
 /// What a step reduces, in words.
@@ -88,7 +150,7 @@ pub fn gradient_sizes(step: &StepGraph) -> Result<Vec<u64>> {
 /// # Errors
 /// As for [`buckets_of`]; a group whose cost is not known.
 pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limits) -> Result<StepGraph> {
-    gradient_sizes(step)?;
+    buckets_behind_gradients(step, &simulate(&step.graph))?;
     with_buckets(
         step,
         communication,
@@ -102,36 +164,25 @@ pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limi
 /// # Errors
 /// As for [`buckets_of`]; a group whose cost is not known.
 pub fn with_buckets(step: &StepGraph, communication: &Communication, buckets: &[Range<usize>]) -> Result<StepGraph> {
-    let old = buckets_of(step)?;
-    if old.iter().map(|(_, bucket)| bucket).eq(buckets) {
+    let groups = buckets_of_groups(step)?;
+    if groups.iter().all(|old| old.iter().map(|(_, bucket)| bucket).eq(buckets)) {
         return Ok(step.clone());
     }
-    let sizes = gradient_sizes(step)?;
-    let mut change = Change { step, builder: step.graph.edit(), old: &old };
-    let slower = recorded_by_fitted(step, communication, &old);
-    let issue_times: Vec<u64> = (0..step.ranks.len()).map(|rank| change.issue_time(rank)).collect();
-    change.remove_old();
-    let group = step.transfers[old[0].0].group;
-    let new: Result<Vec<Transfer>> = buckets
-        .iter()
-        .cloned()
-        .map(|bucket| {
-            let bytes = sizes[bucket.clone()].iter().copied().fold(0, u64::saturating_add);
-            let time = communication.time(group, Operation::AllReduce, step.groups[group].size, bytes);
-            let time =
-                time.ok_or_else(|| Error::input("how long an all-reduce takes is not known from these traces"))?;
-            Ok(change.add(bucket, bytes, (slower * time) as u64, &issue_times))
-        })
-        .collect();
-    let (graph, new) = (change.builder.finish()?, new?);
-    let is_old = |index: &usize| old.iter().any(|(bucket, _)| bucket == index);
+    let (mut builder, mut new) = (step.graph.edit(), Vec::new());
+    for old in &groups {
+        let mut change = Change { step, builder, old };
+        new.extend(change.replace(communication, buckets)?);
+        builder = change.builder;
+    }
+    let graph = builder.finish()?;
+    let is_old = |index: &usize| groups.iter().flatten().any(|(bucket, _)| bucket == index);
     let others = step.transfers.iter().enumerate().filter(|(index, _)| !is_old(index));
     let transfers = others.map(|(_, transfer)| transfer.clone()).chain(new).collect();
     Ok(StepGraph { graph, transfers, ranks: step.ranks.clone(), groups: step.groups.clone() })
 }
 
 /// How much longer the recorded buckets take than the costs say that are fitted to all steps: new ones are as much off.
-fn recorded_by_fitted(step: &StepGraph, communication: &Communication, old: &[(usize, Range<usize>)]) -> f64 {
+fn recorded_by_fitted(step: &StepGraph, communication: &Communication, old: &[Bucket]) -> f64 {
     let transfers = || old.iter().map(|(index, _)| &step.transfers[*index]);
     let fitted = transfers().filter_map(|transfer| {
         let size = step.groups[transfer.group].size;
@@ -145,10 +196,29 @@ fn recorded_by_fitted(step: &StepGraph, communication: &Communication, old: &[(u
 struct Change<'a> {
     step: &'a StepGraph,
     builder: Builder,
-    old: &'a [(usize, Range<usize>)],
+    old: &'a [Bucket],
 }
 
 impl<'a> Change<'a> {
+    /// Replaces the buckets of a group of ranks.
+    fn replace(&mut self, communication: &Communication, buckets: &[Range<usize>]) -> Result<Vec<Transfer>> {
+        let sizes = gradient_sizes(self.step)?;
+        let slower = recorded_by_fitted(self.step, communication, self.old);
+        let ranks = ranks_of(self.step, self.old);
+        let issue_times: Vec<(usize, u64)> = ranks.into_iter().map(|rank| (rank, self.issue_time(rank))).collect();
+        self.remove_old();
+        let group = self.step.transfers[self.old[0].0].group;
+        let size = self.step.groups[group].size;
+        let add = |bucket: Range<usize>| {
+            let bytes = sizes[bucket.clone()].iter().copied().fold(0, u64::saturating_add);
+            let time = communication.time(group, Operation::AllReduce, size, bytes);
+            let time =
+                time.ok_or_else(|| Error::input("how long an all-reduce takes is not known from these traces"))?;
+            Ok(self.add(bucket, bytes, (slower * time) as u64, &issue_times))
+        };
+        buckets.iter().cloned().map(add).collect()
+    }
+
     fn old_parts(&self, rank: usize) -> impl Iterator<Item = &'a TransferPart> {
         let transfers = self.old.iter().map(|(index, _)| &self.step.transfers[*index]);
         transfers.flat_map(move |transfer| transfer.parts.iter().filter(move |part| part.rank == rank))
@@ -163,7 +233,7 @@ impl<'a> Change<'a> {
 
     /// Removes the old all-reduces, and the time of the calls that enqueued them.
     fn remove_old(&mut self) {
-        for rank in 0..self.step.ranks.len() {
+        for rank in ranks_of(self.step, self.old) {
             let issuing: Vec<NodeId> = self.old_parts(rank).flat_map(TransferPart::issuing_nodes).collect();
             issuing.into_iter().for_each(|id| self.builder.node_mut(id).duration = 0);
         }
@@ -172,12 +242,11 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn add(&mut self, bucket: Range<usize>, bytes: u64, duration: u64, issue_times: &[u64]) -> Transfer {
+    fn add(&mut self, bucket: Range<usize>, bytes: u64, duration: u64, issue_times: &[(usize, u64)]) -> Transfer {
         let model = &self.step.transfers[self.old[0].0];
         let node = Node { duration, ..*self.step.graph.node(model.node) };
         let node = self.builder.node(node);
-        let parts =
-            issue_times.iter().enumerate().map(|(rank, time)| self.add_part(rank, node, &bucket, *time)).collect();
+        let parts = issue_times.iter().map(|(rank, time)| self.add_part(*rank, node, &bucket, *time)).collect();
         Transfer { node, operation: Operation::AllReduce, group: model.group, bytes: Some(bytes), parts }
     }
 
@@ -222,7 +291,6 @@ fn next_in_order(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> + '_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::simulate;
     use crate::synthetic::{Cluster, cluster};
 
     /// Twelve layers, four in each all-reduce, which took 10 % longer than the costs that are fitted to all steps say.
@@ -240,5 +308,39 @@ mod tests {
         // A cap that two layers do not fill.
         let cap = Limits::of_cap(30.0);
         assert_eq!(time(&with_limits(&made.job, &made.communication, cap).unwrap()), time(&made.job));
+    }
+
+    /// Two groups of a job with tensor parallelism, each of which half of the ranks reduces their gradients in, and a step whose other group reduces as much of something else on ranks
+    /// of the first.
+    #[test]
+    fn each_group_of_ranks_gets_the_buckets() {
+        let shape = Cluster { layers: 12, ranks: 4, ..Cluster::default() };
+        let mut made = cluster(&shape, 1).unwrap();
+        let ambiguous = {
+            let mut step = made.job.clone();
+            step.groups.push(step.groups[0].clone());
+            let others = step.transfers.clone().into_iter().map(|transfer| Transfer { group: 1, ..transfer });
+            step.transfers.extend(others);
+            buckets_of_groups(&step).unwrap_err().to_string()
+        };
+        assert!(ambiguous.contains("several process groups"), "{ambiguous}");
+        made.communication.groups.push(made.communication.groups[0].clone());
+        let step = &mut made.job;
+        step.groups.push(step.groups[0].clone());
+        let mut builder = step.graph.edit();
+        for index in 0..step.transfers.len() {
+            let transfer = &mut step.transfers[index];
+            let node = builder.node(*step.graph.node(transfer.node));
+            let (own, parts) = transfer.parts.drain(..).partition(|part| part.rank % 2 == 0);
+            transfer.parts = own;
+            let other = Transfer { node, group: 1, parts, ..transfer.clone() };
+            step.transfers.push(other);
+        }
+        step.graph = builder.finish().unwrap();
+        let changed = with_buckets(step, &made.communication, &[0..12]).unwrap();
+        let ranks = |transfer: &Transfer| transfer.parts.iter().map(|part| part.rank).collect::<Vec<_>>();
+        let all: Vec<(usize, Vec<usize>)> =
+            changed.transfers.iter().map(|transfer| (transfer.group, ranks(transfer))).collect();
+        assert_eq!(all, [(0, vec![0, 2]), (1, vec![1, 3])]);
     }
 }

@@ -14,6 +14,7 @@ mod one_rank;
 mod operations;
 mod outcome;
 mod precision;
+mod queue;
 mod rank;
 mod ranks;
 mod tf32;

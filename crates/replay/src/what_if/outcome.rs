@@ -1,9 +1,10 @@
 //! The time of a step with changes, compared with the step as it is.
 
+use super::queue::Queues;
 use super::unprofiled::without_profiler;
 use super::unseen_waits::{without_assumed_waits, without_threads};
 use super::{Change, Scenario, one_rank, variations};
-use crate::communication::{Communication, Cost, overlap};
+use crate::communication::{Communication, Cost, SlowDown, overlap};
 use crate::graph::StepGraph;
 use crate::graph::recorded::Recorded;
 use crate::simulate::{Schedule, Share, critical_path, shares, simulate};
@@ -94,8 +95,9 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     };
     let unprofiled = unprofiled(recorded, communication, all)?;
     let unwaiting = unwaiting(recorded, communication, all)?;
+    let unslowed = unslowed(recorded, communication, all)?;
     let of_bounds = at_bounds(&recorded.typical, communication, all)?.into_iter();
-    let of_bounds = of_bounds.chain(unprofiled.iter().chain(&unwaiting).copied());
+    let of_bounds = of_bounds.chain(unprofiled.iter().chain(&unwaiting).chain(&unslowed).copied());
     let others = of_bounds.map(|ratio| scale * ratio).chain(of_latencies.iter().copied());
     let [low, high] =
         others.fold(of_recorded, |[low, high], ratio| [low.min(ratio), high.max(ratio)]).map(|ratio| ratio * before);
@@ -112,6 +114,7 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         .chain(latency)
         .chain(slowed(time, before * scale, &unprofiled))
         .chain(assumed_waits(time, before * scale, unwaiting))
+        .chain(slowed_by_communication(communication, time, before * scale, unslowed))
         .collect();
     let alone = alone(recorded, communication, all).ok().flatten();
     Ok(Outcome { before: before as u64, after, alone, critical, assumptions })
@@ -162,6 +165,30 @@ fn assumed_waits(time: f64, before: f64, unwaiting: Option<f64>) -> Option<Strin
     let rests_on_it = (unwaiting / time - 1.0).abs() > RESTS_ON_STREAMS;
     let unwaiting = Milliseconds(unwaiting / 1e6);
     rests_on_it.then(|| format!("which stream waits for which is not in the traces (the profiler records it with enable_cuda_sync_events), and is taken from the order of the calls; without these waits the step takes {unwaiting}"))
+}
+
+/// The relative time of a step with changes where communication slows nothing down; none where it does not seem to. Operations of one name that run during
+/// communication may do other work than those that do not, which traces do not tell.
+fn unslowed(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Option<f64>> {
+    let slow_down = SlowDown { factor: 1.0, ..communication.slow_down };
+    let unslowed = (communication.slow_down != slow_down).then(|| Communication { slow_down, ..communication.clone() });
+    unslowed.map(|communication| ratio(recorded.typical.clone(), communication, changes)).transpose()
+}
+
+/// That operations seem to be slower during communication is said where it changes the answer by this share.
+const RESTS_ON_SLOW_DOWN: f64 = 0.01;
+
+/// Says that communication was taken to slow operations down, if the predicted time depends on it.
+fn slowed_by_communication(
+    communication: &Communication,
+    time: f64,
+    before: f64,
+    unslowed: Option<f64>,
+) -> Option<String> {
+    let unslowed = before * unslowed?;
+    let rests_on_it = (unslowed / time - 1.0).abs() > RESTS_ON_SLOW_DOWN;
+    let (factor, unslowed) = (communication.slow_down.factor, Milliseconds(unslowed / 1e6));
+    rests_on_it.then(|| format!("operations take {factor:.2} times as long while their rank communicates as others of their name, which is taken for slow-down; if they do other work, the step takes {unslowed}"))
 }
 
 /// Without the profiler a step may take something else, which is said where it changes the answer by this share.
@@ -278,11 +305,13 @@ fn length(step: &StepGraph, schedule: &Schedule) -> Result<f64> {
     (time <= LONGEST).then_some(time as f64).ok_or_else(too_long)
 }
 
-/// A scenario with changes, in which operations are as slow as the communication during them makes them then.
+/// A scenario with changes, in which kernels wait for their launch or in a queue, and operations are as slow as the communication during them makes them then.
 fn with(mut scenario: Scenario, changes: &[&dyn Change]) -> Result<Scenario> {
-    let before = overlap(&scenario.step, &simulate(&scenario.step.graph));
+    let schedule = simulate(&scenario.step.graph);
+    let (before, queues) = (overlap(&scenario.step, &schedule), Queues::of(&scenario.step, &schedule));
     changes.iter().try_for_each(|change| change.apply(&mut scenario))?;
     let Scenario { step, communication } = &mut scenario;
+    queues.adjust(step);
     communication.slow_down.adjust(step, &before);
     Ok(Scenario { step: scenario.step.settled(), ..scenario })
 }

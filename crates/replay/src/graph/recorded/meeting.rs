@@ -24,6 +24,8 @@ pub(super) struct Meeting {
     members: usize,
     /// Of each step, by the index of the member.
     steps: Vec<Vec<Times>>,
+    /// Whether it is kernels that exchange, each of which is busy until its part is done.
+    by_kernels: bool,
     /// The member that the data comes from or goes to, and which of both.
     root: Option<(usize, Direction)>,
 }
@@ -45,7 +47,8 @@ impl Meeting {
         };
         let of_step = |(_, rows): &(usize, &[RankStep])| members.iter().map(|member| times(rows, member)).collect();
         let steps = steps.iter().filter_map(of_step).collect();
-        let mut meeting = Meeting { operation, members: members.len(), steps, root: None };
+        let by_kernels = members.iter().all(|member| member.part.wait.is_some());
+        let mut meeting = Meeting { operation, members: members.len(), steps, by_kernels, root: None };
         let direction = operation.direction();
         meeting.root = direction.and_then(|direction| Some((meeting.root(direction)?, direction)));
         meeting
@@ -84,10 +87,13 @@ impl Meeting {
         !matches!(self.root, Some((root, Direction::FromRoot)) if member != root)
     }
 
-    /// Whether a member waits for what all senders send.
+    /// Whether a member waits for what all senders send: the kernel that sends is busy until it is there.
     pub fn gets(&self, member: usize) -> bool {
         let may = match self.root {
-            Some((root, Direction::FromRoot)) => member != root,
+            Some((root, Direction::FromRoot)) => {
+                let is_busy = || self.by_kernels && self.in_most_steps(|step| is_done_with_others(step, root));
+                member != root || is_busy()
+            }
             Some((root, Direction::ToRoot)) => member == root,
             None => true,
         };
@@ -106,4 +112,15 @@ impl Meeting {
 /// Whether in a step all others are done after a member takes part.
 fn follow(step: &[Times], root: usize) -> bool {
     step.iter().enumerate().all(|(other, times)| other == root || times.done >= step[root].launched)
+}
+
+/// Clocks and jitter set ends apart that belong together, by this share of the time that an exchange takes.
+const AT_ONCE: f64 = 0.1;
+
+/// Whether in a step a member is not done before the others are.
+fn is_done_with_others(step: &[Times], member: usize) -> bool {
+    let Times { launched, done } = step[member];
+    let others = step.iter().enumerate().filter(|(other, _)| *other != member);
+    let first = others.map(|(_, times)| times.done).min();
+    first.is_some_and(|first| (first - done) as f64 <= AT_ONCE * (first - launched).max(0) as f64)
 }

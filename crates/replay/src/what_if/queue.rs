@@ -1,0 +1,178 @@
+//! Kernels that come to wait in the queue of their stream, or no longer do: what passes between a launch and its kernel passes while the kernel before still
+//! runs, so that a thread that launches earlier is not held up by it.
+
+use crate::graph::{EdgeKind, Kind, NodeId, ResourceId, ResourceKind, StepGraph};
+use crate::simulate::{Schedule, simulate};
+use perf4sight_base::stats::percentile;
+use std::collections::{BTreeMap, HashMap};
+
+/// Nanoseconds that pass between a launch and its kernel at most where nothing holds it: CUDA takes 5 to 10 µs, more under a profiler.
+const LONGEST: u64 = 20_000;
+/// Nanoseconds between two kernels of a queue, of a stream on which none waited.
+const BETWEEN: u64 = 1_000;
+/// A kernel that starts later than this many times the usual delay behind its launch waited for something else.
+const LATER: f64 = 1.25;
+/// Repetitions after which delays and starts agree.
+const ROUNDS: usize = 5;
+
+/// The delay before a kernel.
+struct Delay {
+    gap: NodeId,
+    launch: NodeId,
+    /// What it waits for besides: the kernel before it, and those of other streams.
+    others: Vec<NodeId>,
+    recorded: u64,
+    after_launch: u64,
+    after_others: u64,
+}
+
+/// The delays before the kernels of a step.
+pub(super) struct Queues(Vec<Delay>);
+
+impl Queues {
+    /// Those of a step as it was recorded. A kernel that starts as long behind its launch as those do that wait for nothing else waited for its launch; any other
+    /// one waited for the one before it.
+    pub fn of(step: &StepGraph, schedule: &Schedule) -> Self {
+        let mut delays = delays(step);
+        let mut usual: BTreeMap<ResourceId, [Vec<f64>; 2]> = BTreeMap::new();
+        for delay in &delays {
+            let [after_launch, after_others] = usual.entry(step.graph.node(delay.gap).resource).or_default();
+            match delay.ends(step, schedule) {
+                [launch, others] if others <= launch => after_launch.push(delay.recorded as f64),
+                [launch, others] if others > launch + LONGEST => after_others.push(delay.recorded as f64),
+                [_, _] => {}
+            }
+        }
+        for delay in &mut delays {
+            let [launched, queued] = usual[&step.graph.node(delay.gap).resource].each_ref().map(|times| shorter(times));
+            let [launch, others] = delay.ends(step, schedule);
+            let since_launch = delay.recorded + others.saturating_sub(launch);
+            let waited_for_launch =
+                launched.is_some_and(|launched| since_launch as f64 <= LATER * launched as f64) || others <= launch;
+            match waited_for_launch {
+                true => {
+                    delay.after_launch = since_launch;
+                    delay.after_others = delay.recorded.min(queued.unwrap_or(BETWEEN));
+                }
+                false => delay.after_launch = since_launch.min(launched.unwrap_or(delay.recorded)),
+            }
+        }
+        Queues(delays)
+    }
+
+    /// Fits the delays to when kernels are launched in a changed step.
+    pub fn adjust(&self, step: &mut StepGraph) {
+        let scale = |delay: &Delay| step.graph.node(delay.gap).duration as f64 / delay.recorded as f64;
+        let mut scaled: Vec<(&Delay, f64)> = self.0.iter().map(|delay| (delay, scale(delay))).collect();
+        for _ in 0..ROUNDS {
+            let schedule = simulate(&step.graph);
+            scaled.sort_by_key(|(delay, _)| schedule.start(delay.gap));
+            if !fit(&scaled, step, &schedule) {
+                break;
+            }
+        }
+    }
+}
+
+/// Fits delays, in the order in which they begin, to a schedule in which those after them still are as they were; whether any changed.
+fn fit(delays: &[(&Delay, f64)], step: &mut StepGraph, schedule: &Schedule) -> bool {
+    let mut ends: HashMap<NodeId, u64> = HashMap::new();
+    let mut is_changed = false;
+    for (delay, scale) in delays {
+        let end = |id: NodeId| ends.get(&id).copied().unwrap_or_else(|| schedule.end(&step.graph, id));
+        let (launch, others) = (end(delay.launch), delay.others.iter().map(|id| end(*id)).max().unwrap_or(0));
+        let scaled = |time: u64| (time as f64 * scale).round() as u64;
+        let start = (launch + scaled(delay.after_launch)).max(others + scaled(delay.after_others));
+        let gap = start - launch.max(others);
+        is_changed |= gap != step.graph.node(delay.gap).duration;
+        step.graph.set_duration(delay.gap, gap);
+        // The kernel follows its delay; a collective operation ends with the other ranks.
+        let kernel = NodeId(delay.gap.0 + 1);
+        let own = step.graph.node(kernel);
+        if own.kind == Kind::Kernel {
+            ends.insert(kernel, start + own.duration);
+        }
+    }
+    is_changed
+}
+
+impl Delay {
+    /// When its launch ended, and the last of what it waits for besides.
+    fn ends(&self, step: &StepGraph, schedule: &Schedule) -> [u64; 2] {
+        let end = |id: NodeId| schedule.end(&step.graph, id);
+        [end(self.launch), self.others.iter().map(|id| end(*id)).max().unwrap_or(0)]
+    }
+}
+
+/// The quartile: some kernels waited for what the trace does not say.
+fn shorter(times: &[f64]) -> Option<u64> {
+    (!times.is_empty()).then(|| percentile(times, 25.0) as u64)
+}
+
+/// The delays that are a launch's, before kernels whose launch is known.
+fn delays(step: &StepGraph) -> Vec<Delay> {
+    let graph = &step.graph;
+    let is_delay = |id: NodeId| {
+        let node = graph.node(id);
+        node.kind == Kind::Gap
+            && (1..=LONGEST).contains(&node.duration)
+            && graph.resource_of(id).kind == ResourceKind::Stream
+    };
+    let mut waits: BTreeMap<NodeId, (Option<NodeId>, Vec<NodeId>)> = BTreeMap::new();
+    for (from, to, kind) in graph.edges().filter(|(_, to, _)| is_delay(*to)) {
+        let (launch, others) = waits.entry(to).or_default();
+        match kind {
+            EdgeKind::Launch => *launch = Some(from),
+            EdgeKind::Order
+            | EdgeKind::Synchronisation
+            | EdgeKind::AssumedWait
+            | EdgeKind::ForwardBackward
+            | EdgeKind::Data
+            | EdgeKind::Rendezvous => others.push(from),
+        }
+    }
+    let delay = |(gap, (launch, others)): (NodeId, (Option<NodeId>, Vec<NodeId>))| {
+        let recorded = graph.node(gap).duration;
+        Some(Delay { gap, launch: launch?, others, recorded, after_launch: recorded, after_others: recorded })
+    };
+    waits.into_iter().filter_map(delay).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Builder, Node, Resource};
+
+    /// Nanoseconds of a launch, of the delay behind it, and of a kernel.
+    const TIMES: [u64; 3] = [10_000, 6_000, 3_000];
+
+    /// A thread that launches kernels faster than they follow each other has them wait in the queue: the first starts 6 us behind its launch, each other 1 us behind the one before
+    /// it. Without that each would wait for its whole delay.
+    #[test]
+    fn kernels_of_a_faster_thread_wait_in_the_queue() {
+        let mut builder = Builder::default();
+        let call = builder.call("aten::mm", None);
+        let mut resource = |kind| builder.resource(Resource { rank: Some(0), kind, name: format!("{kind:?}") });
+        let [thread, stream] = [ResourceKind::Thread, ResourceKind::Stream].map(&mut resource);
+        let mut add = |resource, kind, duration, before: Option<NodeId>| {
+            let id = builder.node(Node { duration, call, resource, kind, priority: 0 });
+            before.into_iter().for_each(|before| builder.edge(before, id, EdgeKind::Order));
+            id
+        };
+        let (mut launches, mut gaps, mut last) = (Vec::new(), Vec::new(), None);
+        for _ in 0..5 {
+            launches.push(add(thread, Kind::Operation, TIMES[0], launches.last().copied()));
+            gaps.push(add(stream, Kind::Gap, TIMES[1], last));
+            last = Some(add(stream, Kind::Kernel, TIMES[2], gaps.last().copied()));
+        }
+        launches.iter().zip(&gaps).for_each(|(launch, gap)| builder.edge(*launch, *gap, EdgeKind::Launch));
+        let mut step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
+        let queues = Queues::of(&step, &simulate(&step.graph));
+        queues.adjust(&mut step);
+        assert_eq!(simulate(&step.graph).makespan(&step.graph), 5 * TIMES[0] + TIMES[1] + TIMES[2]);
+        launches.iter().for_each(|launch| step.graph.set_duration(*launch, 1_000));
+        queues.adjust(&mut step);
+        let queued = 1_000 + TIMES[1] + TIMES[2] + 4 * (BETWEEN + TIMES[2]);
+        assert_eq!(simulate(&step.graph).makespan(&step.graph), queued);
+    }
+}
