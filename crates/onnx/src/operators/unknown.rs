@@ -41,10 +41,12 @@ fn of_tables<'c>(to: &Translation, call: &Call<'c>) -> Option<Call<'c>> {
 /// # Errors
 /// One clause, if not even its shape is known.
 pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
-    let call = &Call { node: call.node, inputs: original::operands(to, call)? };
+    // Asked of the call as it was made: tables that become features below, as operands of an unknown operation, would become
+    // tables again, and so on without end where even their shape is not known.
     if let Some(call) = of_tables(to, call) {
         return super::fixed::translate(to, &call).map_err(|_| "has a shape that is not known".to_owned());
     }
+    let call = &Call { node: call.node, inputs: original::operands(to, call)? };
     let inputs: Vec<Feature> = call.features().collect();
     let weights = weights(call);
     if inputs.is_empty() && weights.is_empty() {

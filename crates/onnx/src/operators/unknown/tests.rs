@@ -150,6 +150,19 @@ fn a_size_that_the_data_tell_is_no_batch() {
     );
 }
 
+/// `(g > 0).nonzero()` of zeros as many as samples, as Longformer finds its global tokens: the shape of a table that nothing but data tells
+/// once was asked for without end.
+#[test]
+fn a_table_whose_shape_its_data_tell_is_unknown() {
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(6)]).node("Shape", &["x"], "s", vec![]);
+    let draft = draft.node("ConstantOfShape", &["s"], "zeros", vec![]).node("NonZero", &["zeros"], "found", vec![]);
+    let draft = draft.node("Cast", &["found"], "numbers", vec![with::int("to", 1)]);
+    let most = draft.node("ReduceMax", &["numbers"], "most", vec![with::int("keepdims", 0)]);
+    let network = most.node("Mul", &["x", "most"], "y", vec![]).output("y").load().network;
+    assert!(network.coverage().unknown.contains_key("NonZero"), "{:?}", network.coverage());
+    assert_eq!(network.output_shape(), &Shape::new([6]));
+}
+
 /// A recurrent layer whose outputs `read` are joined; its weights are made of parts, as PyTorch's older exporter makes them.
 fn recurrent_outputs(operator: &str, gates: i64, read: &[&str]) -> Network {
     let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(5)]);
