@@ -1,6 +1,7 @@
 //! Convolutions and poolings of sequences: PyTorch runs them on images with one row.
 
 use super::convolution::{check_channels, check_gives_paddings, layer, size, transposed_layer};
+use super::stack;
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
 use crate::translate::{Translation, own_name, single};
@@ -11,6 +12,10 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let [out_channels, seen, length] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     let window = window(call, length)?;
+    if let Some(rows) = stack::rows(to, call)? {
+        let result = stack::convolved(to, call, rows, &window)?;
+        return stack::of_rows(to, call, result);
+    }
     let bias = to.has_bias(call);
     let image = image(to, call)?;
     check_channels(to, image, seen, groups)?;
@@ -45,6 +50,10 @@ fn of_row(to: &mut Translation, call: &Call, result: &[Value]) -> Outcome {
 pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
     let Some(&[length]) = call.ints("kernel_shape") else { return Err(Misfit::Unsupported) };
     let window = Window { ceil: call.flag("ceil_mode"), ..window(call, size(length)?)? };
+    if let Some(rows) = stack::rows(to, call)? {
+        let result = stack::pooled(to, call, rows, &window)?;
+        return stack::of_rows(to, call, result);
+    }
     let image = image(to, call)?;
     let op = match call.node.op_type() {
         "MaxPool" => Op::MaxPool(window),

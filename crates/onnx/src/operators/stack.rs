@@ -1,30 +1,62 @@
-//! Images stacked in the batch's axis, such as those of heads or windows. They become slices of a volume, which a kernel of depth
+//! Images and sequences stacked in the batch's axis, such as those of heads, windows or words. They become slices of a volume, which a kernel of depth
 //! 1 does not mix.
 
 use super::convolution::{check_channels, layer, size, window};
 use super::volume::{Sides, padded};
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
+use crate::number::wholes;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value};
-use perf4sight_network::{Conv, Op, Volume, Window};
+use perf4sight_network::{Conv, Op, Shape, Volume, Window};
 
-/// The batch of a call's input, if it holds several images of each sample.
-fn held(to: &Translation, call: &Call) -> Option<Batch> {
-    let input = call.feature(0).ok()?;
-    let stacked = |batch: &Batch| batch.axis == 0 && !batch.alone() && to.builder.shape(input.id).rank() == 4;
+/// The batch of a tensor, if it holds several images of each sample, or sequences, whose tensors have an axis less.
+fn held(to: &Translation, input: Feature, rank: usize) -> Option<Batch> {
+    let stacked = |batch: &Batch| batch.axis == 0 && !batch.alone() && to.builder.shape(input.id).rank() == rank;
     input.batch.filter(stacked)
 }
 
 pub(super) fn is_stack(to: &Translation, call: &Call) -> bool {
-    held(to, call).is_some()
+    call.feature(0).is_ok_and(|input| held(to, input, 4).is_some())
+}
+
+/// Sequences stacked in the batch's axis, as images with one row.
+pub(super) fn rows(to: &mut Translation, call: &Call) -> Result<Option<Feature>, Misfit> {
+    let input = call.feature(0)?;
+    let &[times, channels, length] = to.builder.shape(input.id).dims() else { return Ok(None) };
+    if held(to, input, 3).is_none() {
+        return Ok(None);
+    }
+    let shape = Shape::new([times, channels, 1, length]);
+    to.add_like(&format!("{}_rows", own_name(call)), Op::Reshape(shape), &[input]).map(Some)
+}
+
+/// Images with one row as sequences.
+pub(super) fn of_rows(to: &mut Translation, call: &Call, rows: Feature) -> Outcome {
+    let dims = to.builder.shape(rows.id).dims();
+    let shape = Shape::new([dims[0], dims[1], dims[3]]);
+    single(to.add_like(&format!("{}_sequences", own_name(call)), Op::Reshape(shape), &[rows])?)
 }
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
-    let [out_channels, seen, height, width] = call.fixed(1)?;
+    let [_, _, height, width] = call.fixed(1)?;
+    let images = call.feature(0)?;
+    let window = image_window(to, call, [height, width])?;
+    single(convolved(to, call, images, &window)?)
+}
+
+/// A convolution of every image of a stack.
+pub(super) fn convolved(
+    to: &mut Translation,
+    call: &Call,
+    images: Feature,
+    window: &Window,
+) -> Result<Feature, Misfit> {
+    let filters = call.input(1).fixed_dims().and_then(|dims| wholes(&dims)).ok_or(Misfit::Unsupported)?;
+    let &[out_channels, seen, ..] = filters.as_slice() else { return Err(Misfit::Unsupported) };
     let groups = size(call.int("group").unwrap_or(1))?;
     let bias = to.has_bias(call);
-    over(to, call, [height, width], |to, slices, window| {
+    over(to, call, (images, window), |to, slices, window| {
         check_channels(to, slices, seen, groups)?;
         match layer(to, call, Op::Conv3d(Conv { out_channels, window, groups, bias }), slices)?.as_slice() {
             &[Value::Feature(result)] => Ok(result),
@@ -35,8 +67,15 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
 
 pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
     let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(Misfit::Unsupported) };
+    let images = call.feature(0)?;
+    let window = image_window(to, call, [size(height)?, size(width)?])?;
+    single(pooled(to, call, images, &window)?)
+}
+
+/// A pooling of every image of a stack.
+pub(super) fn pooled(to: &mut Translation, call: &Call, images: Feature, window: &Window) -> Result<Feature, Misfit> {
     let count_include_pad = call.flag("count_include_pad");
-    over(to, call, [size(height)?, size(width)?], |to, slices, window| {
+    over(to, call, (images, window), |to, slices, window| {
         let op = match call.node.op_type() {
             "MaxPool" => Op::MaxPool3d(window),
             _ => Op::AvgPool3d { window, count_include_pad },
@@ -45,27 +84,31 @@ pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
     })
 }
 
-/// Applies an operation with such a kernel to every image.
+fn image_window(to: &Translation, call: &Call, kernel: [usize; 2]) -> Result<Window, Misfit> {
+    let &[_, _, height, width] = to.builder.shape(call.feature(0)?.id).dims() else { return Err(Misfit::Unsupported) };
+    window(call, [height, width], kernel, [0; 4])
+}
+
+/// Applies an operation with such a window to every image.
 fn over(
     to: &mut Translation,
     call: &Call,
-    kernel: [usize; 2],
+    (images, window): (Feature, &Window),
     apply: impl FnOnce(&mut Translation, Feature, Volume) -> Result<Feature, Misfit>,
-) -> Outcome {
-    let (input, batch) = (call.feature(0)?, held(to, call).ok_or(Misfit::Unsupported)?);
-    let image = [2, 3].map(|axis| to.builder.shape(input.id).dims()[axis]);
-    let (window, sides) = deepened(&window(call, image, kernel, [0; 4])?);
+) -> Result<Feature, Misfit> {
+    let batch = held(to, images, 4).ok_or(Misfit::Unsupported)?;
+    let (window, sides) = deepened(window);
     // Moves the channels in front of the images.
     let turn = |to: &mut Translation, what: &str, input: Feature| {
         to.add_like(&format!("{}_{what}", own_name(call)), Op::Transpose { order: vec![1, 0, 2, 3] }, &[input])
     };
-    let slices = Feature { batch: Some(batch.at(1)), ..turn(to, "slices", input)? };
+    let slices = Feature { batch: Some(batch.at(1)), ..turn(to, "slices", images)? };
     if sides.is_some() && call.node.op_type() != "Conv" {
         return Err(Misfit::Unsupported);
     }
     let slices = padded(to, call, slices, sides)?;
     let result = apply(to, slices, window)?;
-    single(Feature { batch: Some(batch), ..turn(to, "images", result)? })
+    Ok(Feature { batch: Some(batch), ..turn(to, "images", result)? })
 }
 
 fn deepened(window: &Window) -> (Volume, Sides) {

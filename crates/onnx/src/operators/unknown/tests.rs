@@ -450,6 +450,22 @@ fn images_stacked_in_the_batch_are_slices_of_a_volume() {
     rewritten(&network);
 }
 
+/// Words of a sentence: 4 sequences of 3 channels and 16 letters for each sample, on the batch's axis.
+#[test]
+fn sequences_stacked_in_the_batch_are_slices_of_a_volume() {
+    let draft = Draft::new().numbers("as", &[-1, 3, 4]).node("Reshape", &["x", "as"], "s", vec![]);
+    let draft = draft.weight("w", [5, 3, 3]).weight("b", [5]);
+    let draft = draft.node("Conv", &["s", "w", "b"], "c", vec![with::ints("pads", vec![1, 1])]);
+    let pair = vec![with::ints("kernel_shape", vec![2]), with::ints("strides", vec![2])];
+    let draft = draft.node("MaxPool", &["c"], "p", pair).numbers("back", &[-1, 16, 10]);
+    let network = draft.node("Reshape", &["p", "back"], "y", vec![]).output("y").load().network;
+    assert!(network.coverage().is_full(), "{:?}", network.coverage());
+    // An image of 3 x 8 x 8 is 16 sequences of 3 x 4: each position of each is 5 filters of 3 x 3.
+    assert_eq!((network.macs(), network.parameters()), (16 * 4 * 5 * 9, 5 * 9 + 5));
+    assert_eq!(network.output_shape().dims(), [16, 10]);
+    rewritten(&network);
+}
+
 #[test]
 fn operators_of_other_domains_keep_the_version_of_their_set() {
     let mut draft = Draft::new().node("Frobnicate", &["x"], "y", vec![]).output("y");
