@@ -78,11 +78,16 @@ const SPELLED_OUT: [(Activation, &str); 5] = [
     (Activation::Softplus, "softplus"),
 ];
 
+/// Operators of PyTorch that compute what a ReLU or ReLU6 does and keep their input, not their result (tools/autograd/derivatives.yaml).
+const UNLIKE_RECTIFIERS: [&str; 2] = ["clamp", "maximum"];
+
 /// Whether the program computed an activation step by step, each of which autograd keeps: `original` is the operator of PyTorch that the
 /// last step came from, empty where no note names it.
 pub(super) fn is_spelled_out(activation: Activation, original: &str) -> bool {
     let operator = SPELLED_OUT.iter().find(|(known, _)| *known == activation);
-    operator.is_some_and(|(_, operator)| !original.is_empty() && !original.contains(operator))
+    let is_rectifier = matches!(activation, Activation::Relu | Activation::Relu6);
+    is_rectifier && UNLIKE_RECTIFIERS.iter().any(|unlike| original.contains(unlike))
+        || operator.is_some_and(|(_, operator)| !original.is_empty() && !original.contains(operator))
 }
 
 /// The activation that one of the curves is, and its input node.
@@ -111,6 +116,13 @@ const KNOWN: [(Activation, Function); 10] = [
 
 pub(super) fn function(activation: Activation) -> Option<Function> {
     KNOWN.iter().find(|(known, _)| *known == activation).map(|(_, function)| *function)
+}
+
+/// The node that one of the curves is `softplus(beta * x) / beta` of.
+pub(super) fn softplus_of(curves: &[Curve], beta: f64) -> Option<NodeId> {
+    let function = |x: f64| softplus(beta * x) / beta;
+    let is_so = |curve: &&Curve| PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE);
+    curves.iter().find(is_so).map(|curve| curve.root)
 }
 
 fn sigmoid(x: f64) -> f64 {

@@ -281,6 +281,33 @@ mod tests {
         assert!(other.network.other_readings().is_empty());
     }
 
+    fn noted(draft: Draft, call: &str) -> Draft {
+        draft.noted("pkg.torch.onnx.fx_node", &format!("%made : call_function[target=torch.ops.aten.{call})"))
+    }
+
+    /// `clamp` keeps its input, `relu` its result (tools/autograd/derivatives.yaml).
+    #[test]
+    fn a_clamp_that_is_noted_is_no_relu() {
+        let clip = |call| {
+            let draft = Draft::new().number("0", 0.0).number("6", 6.0).node("Clip", &["x", "0", "6"], "y", vec![]);
+            noted(draft, call).output("y").load().network.nodes()[1].op.clone()
+        };
+        assert_eq!(clip("clamp.default](args = (%x, 0, 6)"), Op::Activation(Activation::Clip));
+        assert_eq!(clip("hardtanh.default](args = (%x, 0.0, 6.0)"), Op::Activation(Activation::Relu6));
+    }
+
+    /// The steps of `F.softplus(x, beta=2)`: `x` where `2 x > 20`, else `log(1 + exp(2 x)) / 2`.
+    #[test]
+    fn a_softplus_that_is_noted_is_one_of_any_beta() {
+        let note = |draft: Draft| noted(draft, "softplus.default](args = (%x, 2)");
+        let draft = note(Draft::new().number("2", 2.0).number("20", 20.0).node("Mul", &["x", "2"], "a", vec![]));
+        let draft = note(draft.node("Softplus", &["a"], "b", vec![]));
+        let draft = note(note(draft.node("Div", &["b", "2"], "c", vec![])).node("Greater", &["a", "20"], "d", vec![]));
+        let network = note(draft.node("Where", &["d", "x", "c"], "y", vec![])).output("y").load().network;
+        let ops: Vec<&Op> = network.nodes()[1..].iter().map(|node| &node.op).collect();
+        assert_eq!(ops, [&Op::Activation(Activation::Softplus)]);
+    }
+
     /// `nn.LeakyReLU(inplace=True)` has no memory of its own.
     #[test]
     fn an_activation_may_overwrite_its_input() {

@@ -45,6 +45,12 @@ fn choice(to: &mut Translation, call: &Call) -> Outcome {
         [condition, yes, no] if is_noted => to.curves.choose(condition.id, yes.id, no.id),
         _ => Vec::new(),
     };
+    // Of another `beta` it is no function that files of other exporters hold, but the note tells it: `args = (%x, 2)`.
+    let beta = notes::arguments(call.node).get(1).and_then(|beta| beta.parse().ok()).unwrap_or(1.0);
+    if let Some(root) = curves::softplus_of(&curves, beta).filter(|_| is_noted) {
+        let read = Feature { id: root, ..held };
+        return single(to.add_like(own_name(call), Op::Activation(Activation::Softplus), &[read])?);
+    }
     let chosen = recognise_or(to, call, &inputs, curves, Op::Where)?;
     match chosen.as_slice() {
         &[Value::Feature(node)] => single(Feature { batch: held.batch, ..node }),
@@ -67,10 +73,12 @@ fn clip(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let low = call.number("min", 1).unwrap_or(f64::NEG_INFINITY);
     let high = call.number("max", 2).unwrap_or(f64::INFINITY);
+    // `clamp` keeps its input, a ReLU its result; ReLU6 is `hardtanh` to PyTorch.
+    let may_be = |activation| to.ours || !curves::is_spelled_out(activation, notes::operation(call.node));
     match (low, high) {
-        (0.0, 6.0) => activate(to, call, Activation::Relu6),
+        (0.0, 6.0) if may_be(Activation::Relu6) => activate(to, call, Activation::Relu6),
         // Exporters write "no upper bound" as the largest single-precision number.
-        (0.0, high) if high >= f64::from(f32::MAX) => activate(to, call, Activation::Relu),
+        (0.0, high) if high >= f64::from(f32::MAX) && may_be(Activation::Relu) => activate(to, call, Activation::Relu),
         _ => {
             let curve = to.curves.map(input.id, |x| x.max(low).min(high));
             recognise_or(to, call, &[input], curve, Op::Activation(Activation::Clip))
