@@ -17,7 +17,7 @@ def known(opset: int, others: Sequence[str] = ()) -> Iterator[None]:
     """The exporter with these operators, and afterwards as it was; `others` are those that the program knows by name and shapes alone."""
     import torch
 
-    words = {"aten::adaptive_avg_pool2d": _adaptive_pool, "aten::rms_norm": _rms_norm, **{name: _named for name in others}}
+    words = {"aten::adaptive_avg_pool2d": _adaptive_pool, "aten::rms_norm": _rms_norm, "aten::contiguous": _contiguous, **{name: _named for name in others}}
     for operator, symbol in words.items():
         torch.onnx.register_custom_op_symbolic(operator, symbol, opset)
     try:
@@ -80,6 +80,38 @@ def _adaptive_pool(graph: _Graph, image: Any, size: Any) -> Any:
         return graph.op("GlobalAveragePool", image)
     pooled = graph.op("perf4sight::AdaptiveAveragePool", image, output_size_i=sizes)
     return pooled.setType(image.type().with_sizes([*shape[:-2], *sizes]))
+
+
+# What sees a tensor in other sizes, and copies it where the order of its numbers in memory does not allow that.
+VIEWS = ("aten::view", "aten::reshape", "aten::flatten")
+
+
+def _contiguous(graph: Any, features: Any, memory_format: Any) -> Any:
+    """ONNX's tensors have no order in memory: a copy has a word here where one is made. That convolutions work in the order of what they read depends on it.
+    Where the copy is only seen in other sizes that its original cannot be seen in, the program knows that one is made."""
+    import torch
+
+    sizes, strides = features.type().varyingSizes(), features.type().strides()
+    if _number(memory_format.node()) != _CONTIGUOUS or sizes is None or strides is None:
+        return features
+    # The batch has no size here; it is no axis of length 1, whose stride says nothing.
+    original = torch.empty_strided([size or 2 for size in sizes], strides, device="meta")
+    seen = [tuple(one.type().varyingSizes() or ()) for use in graph.original_node.output().uses() if use.user.kind() in VIEWS for one in use.user.outputs()]
+    is_only_seen = len(seen) == len(graph.original_node.output().uses()) and not any(_can_be_seen(original, shape) for shape in seen)
+    return features if original.is_contiguous() or is_only_seen else graph.op("perf4sight::Contiguous", features).setType(features.type())
+
+
+# `torch.contiguous_format` as graphs have it.
+_CONTIGUOUS = 0
+
+
+def _can_be_seen(tensor: Any, shape: Any) -> bool:
+    """Whether a tensor has a view of that shape."""
+    try:
+        tensor.view(shape)
+        return True
+    except (RuntimeError, TypeError):
+        return False
 
 
 def _rms_norm(graph: _Graph, features: Any, axes: Any, weight: Any, epsilon: Any) -> Any:

@@ -46,8 +46,13 @@ fn noted<'a>(model: &'a ModelProto, key: &str) -> Option<&'a str> {
     model.metadata_props.iter().find(|note| note.key() == key).map(|note| note.value())
 }
 
+/// Whether our Python module exported a file.
+pub(super) fn is_of_module(model: &ModelProto) -> bool {
+    noted(model, MODULE).is_some()
+}
+
 pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> bool {
-    if noted(model, MODULE).is_some() {
+    if is_of_module(model) {
         return false;
     }
     if let Some(note) = noted(model, KEY) {
@@ -60,7 +65,7 @@ pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, readi
 
 /// Warnings about what evaluation mode may have removed; whether the batch-norm is folded is already set in the network.
 pub(super) fn warnings(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> Vec<Warning> {
-    if noted(model, MODULE).is_some() {
+    if is_of_module(model) {
         return Vec::new();
     }
     let batch_norm = match reading.restored {

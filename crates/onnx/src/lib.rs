@@ -92,6 +92,9 @@ const STEPS_FIRST: &str = "/read_steps_first";
 /// Adaptive pooling whose cells overlap, in that domain.
 const ADAPTIVE: &str = "AdaptiveAveragePool";
 
+/// A copy that `Tensor.contiguous` makes, in that domain, as the Python module exports it.
+const CONTIGUOUS: &str = "Contiguous";
+
 /// A network read from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
@@ -243,7 +246,18 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     let recurrent = network.nodes().iter().filter(|node| matches!(node.op, Op::Recurrent(_))).count();
     // Memory of a module that was followed is exact.
     let recurrent = (recurrent > 0 && network.followed().is_none()).then_some(Warning::Recurrent(recurrent));
-    [outputs, unknown_operations(network), across, recurrent].into_iter().flatten()
+    [outputs, unknown_operations(network), across, recurrent, borrowing(network)].into_iter().flatten()
+}
+
+/// The operators whose kernels borrow memory by their sizes.
+const BORROWING: [&str; 6] = ["Conv", "ConvTranspose", "DeformConv", "LSTM", "GRU", "RNN"];
+
+/// A module's own pass does not show what kernels borrow: the graph tells it of the operations that it knows.
+fn borrowing(network: &Network) -> Option<Warning> {
+    network.followed()?;
+    let unknown = network.coverage().unknown;
+    let kinds: BTreeSet<String> = unknown.keys().filter(|kind| BORROWING.contains(&kind.as_str())).cloned().collect();
+    (!kinds.is_empty()).then_some(Warning::Borrowing(kinds))
 }
 
 fn unknown_operations(network: &Network) -> Option<Warning> {

@@ -15,7 +15,7 @@ use super::translate::{Noticed, Translation};
 use super::value::{Feature, Table, Value, Weight, elements};
 use super::values::Values;
 use super::warning::{Contradiction, Merged, Warning};
-use super::{PRODUCER, fold, keeping, operators, order, refused};
+use super::{PRODUCER, evaluation_mode, fold, keeping, operators, order, refused};
 use hashbrown::HashMap;
 use perf4sight_network::{ChannelsLast, Followed, FollowedPass, Keeping, Kernels, Network, NetworkBuilder, NodeId, Op};
 use perf4sight_step::workload::{Precision, Stage, Step, Trainable};
@@ -76,6 +76,7 @@ pub(super) fn read(
         samples: data[0].samples.map_or(Number::BATCH, Number::from),
         opset,
         ours: file.model.producer_name() == PRODUCER,
+        of_module: evaluation_mode::is_of_module(&file.model),
         domains: domains(&file.model),
         exporter: &exporter,
         values: Values::new(graph, known),

@@ -24,6 +24,8 @@ pub(super) struct Translation<'a> {
     pub opset: i64,
     /// Whether this crate wrote the file; it names the parts that an operation is split into.
     pub ours: bool,
+    /// Whether our Python module exported the file, which names the copies that `contiguous` makes.
+    pub of_module: bool,
     /// The operator sets of other domains than ONNX's own.
     pub domains: HashMap<&'a str, i64>,
     pub exporter: &'a Exporter<'a>,

@@ -42,6 +42,8 @@ pub(super) enum Warning {
     AcrossSamples(Vec<String>),
     /// Number of recurrent layers.
     Recurrent(usize),
+    /// Kinds of operations whose kernels borrow memory that nobody knows.
+    Borrowing(BTreeSet<String>),
     /// Images that keep the size they were exported with, and the requested input.
     FixedSizes(Vec<String>, String),
 }
@@ -63,6 +65,8 @@ pub(super) enum Unsure {
     Places,
     /// What an operation within a `torch.autograd.Function` keeps.
     Function,
+    /// Whether an image that was turned into place was made contiguous.
+    Order,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,6 +173,12 @@ impl Display for Warning {
                  quarter off; perf4sight.estimate_memory follows the module itself",
                 counted(*count as u64, "recurrent layer")
             ),
+            Warning::Borrowing(kinds) => write!(
+                f,
+                "memory follows the module itself, but for what kernels of {} borrow while they run, which is not known here: that may be as much \
+                 again where convolutions or recurrent layers are most of the network",
+                kinds.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+            ),
             Warning::FixedSizes(nodes, input) => fixed_sizes(f, nodes, input),
         }
     }
@@ -260,6 +270,7 @@ impl Unsure {
             Unsure::List => "whether results that are joined stay in a variable",
             Unsure::Places => "whether a maximum is `max` of an axis or `amax`",
             Unsure::Function => "what a torch.autograd.Function keeps of its operations",
+            Unsure::Order => "whether an image that `permute` or `transpose` made was made contiguous",
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
+use crate::notes::is_copied;
 use crate::translate::{Translation, own_name};
 use crate::value::{Feature, Value};
-use perf4sight_network::{NodeId, Op, Shape};
+use crate::warning::Unsure;
+use perf4sight_network::{Keeping, NodeId, Op, Shape};
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,16 @@ mod tests;
 /// An identity. In our files it is a copy with the batch on its axis.
 pub(super) fn identity(to: &mut Translation, call: &Call) -> Outcome {
     match call.inputs.first() {
-        Some(Value::Feature(input)) if to.ours => Ok(vec![Value::Feature(copied(to, own_name(call), *input)?)]),
+        Some(Value::Feature(_)) if to.ours => made(to, call),
+        Some(input) => Ok(vec![input.clone()]),
+        None => Err(Misfit::Unsupported),
+    }
+}
+
+/// A copy that `contiguous` makes, as the Python module names it; of what is the same for all samples it is the same again.
+pub(super) fn made(to: &mut Translation, call: &Call) -> Outcome {
+    match call.inputs.first() {
+        Some(Value::Feature(input)) => Ok(vec![Value::Feature(copied(to, own_name(call), *input)?)]),
         Some(input) => Ok(vec![input.clone()]),
         None => Err(Misfit::Unsupported),
     }
@@ -22,6 +33,31 @@ pub(super) fn identity(to: &mut Translation, call: &Call) -> Outcome {
 pub(super) fn copied(to: &mut Translation, name: &str, input: Feature) -> Result<Feature, Misfit> {
     let batch = input.batch.filter(|batch| batch.alone()).map_or(0, |batch| batch.axis);
     to.add_like(name, Op::Contiguous { batch }, &[input])
+}
+
+/// The image that a convolution reads. One that was turned into place lies in memory with its channels last, and then the convolution
+/// works so, unless the program made it contiguous: files of the older exporter do not tell.
+pub(super) fn laid(to: &mut Translation, call: &Call, image: Feature) -> Result<Feature, Misfit> {
+    if to.ours || !has_channels_last(to, image.id) {
+        return Ok(image);
+    }
+    let is_open = !to.exporter.has_notes() && !to.of_module;
+    if is_open {
+        to.noticed.unsure(Unsure::Order);
+    }
+    match is_copied(call.node, 0) || is_open && to.keeping == Keeping::Most {
+        true => copied(to, &format!("{}_contiguous", own_name(call)), image),
+        false => Ok(image),
+    }
+}
+
+/// Whether an image was made of one with its channels last, or of tokens, by nothing that gives memory another order.
+fn has_channels_last(to: &Translation, image: NodeId) -> bool {
+    let mut node = to.builder.node(image);
+    while matches!(node.op, Op::Activation(_) | Op::Dropout { .. } | Op::Resize { .. } | Op::Reshape(_)) {
+        node = to.builder.node(node.inputs[0]);
+    }
+    matches!(&node.op, Op::Transpose { order } if matches!(order.as_slice(), [2, 0, 1] | [1, 0]))
 }
 
 /// Records whether the batch of a call's result is elsewhere in memory than in the axes: if the call moved it, and it was not

@@ -1,7 +1,7 @@
 //! Convolutions, also transposed ones, and the windows of convolutions and poolings.
 
 use super::normalisation::restored;
-use super::{sequence, stack, volume};
+use super::{contiguous, sequence, stack, volume};
 use crate::call::{Call, Misfit, Outcome};
 use crate::pending::Pending;
 use crate::translate::{Translation, single};
@@ -16,6 +16,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
         _ => {}
     }
     let (image, padded) = unpadded(to, call, 0.0)?;
+    let image = contiguous::laid(to, call, image)?;
     let [out_channels, seen, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, seen, groups)?;

@@ -8,14 +8,17 @@ use crate::number::{Dims, Number, product};
 use crate::source::described;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Table, Value, Weight, elements};
-use crate::{ADAPTIVE, DOMAIN};
+use crate::{ADAPTIVE, CONTIGUOUS, DOMAIN};
 use perf4sight_network::{NodeId, Op, Shape, Unknown};
 
 #[cfg(test)]
 mod tests;
 
-/// Operators outside ONNX's own set: the two that we write, others as unknown.
+/// Operators outside ONNX's own set: those that we write, others as unknown.
 pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
+    if (call.node.domain(), call.node.op_type()) == (DOMAIN, CONTIGUOUS) {
+        return super::contiguous::made(to, call);
+    }
     if (call.node.domain(), call.node.op_type()) != (DOMAIN, ADAPTIVE) {
         return Err(Misfit::Unsupported);
     }

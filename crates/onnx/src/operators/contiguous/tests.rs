@@ -177,3 +177,31 @@ fn a_mask_that_is_computed_once_is_that_of_every_sample() {
     let network = draft.load().network;
     assert_eq!((network.output_shape().clone(), network.parameters()), (Shape::new([4, 6, 6]), 0));
 }
+
+/// 16 tokens of 8 numbers turned into an image of 8 x 4 x 4, which a convolution reads.
+fn turned_image(contiguous: bool) -> Draft {
+    let draft = turned(Draft::opset(17).input("x", [Named("batch"), Is(16), Is(8)]), "x", "channels", &[0, 2, 1]);
+    let mut draft = draft.node(if contiguous { "Contiguous" } else { "Identity" }, &["channels"], "laid", vec![]);
+    draft.graph().node[1].domain = contiguous.then(|| crate::DOMAIN.into());
+    let draft = draft.numbers("as", &[0, 8, 4, 4]).node("Reshape", &["laid", "as"], "image", vec![]);
+    draft.weight("w", [2, 8, 3, 3]).node("Conv", &["image", "w"], "y", vec![]).output("y")
+}
+
+fn copies(network: &Network) -> usize {
+    network.nodes().iter().filter(|node| matches!(node.op, Op::Contiguous { .. })).count()
+}
+
+/// `y.transpose(1, 2).view(b, 8, 4, 4)` has its channels last, with `contiguous()` in between it has not: the older exporter writes the same of both.
+#[test]
+fn an_image_that_was_turned_may_have_been_made_contiguous() {
+    let loaded = turned_image(false).load();
+    assert_eq!(copies(&loaded.network), 0);
+    let others: Vec<usize> = loaded.network.other_readings().iter().map(copies).collect();
+    assert!(others.contains(&1), "{others:?}");
+    assert!(loaded.warnings.iter().any(|warning| warning.contains("was made contiguous")), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn a_copy_that_the_python_module_names_is_made() {
+    assert_eq!(copies(&turned_image(true).load().network), 1);
+}
