@@ -45,7 +45,7 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
 
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
         raise Error("networks are read with PyTorch 1.13 or newer, not %s" % torch.__version__)
-    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _without_checkpoints(), _bags_as_lookups():
+    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _without_checkpoints(), _bags_as_lookups(), _windows_by_axis():
         warnings.simplefilter("always")
         try:
             onnx = _exported(module, names, tensors, weights)
@@ -221,6 +221,27 @@ def _bags_as_lookups() -> Iterator[None]:
         yield
     finally:
         torch.nn.functional.embedding_bag = whole
+
+
+@contextlib.contextmanager
+def _windows_by_axis() -> Iterator[None]:
+    """Windows along an axis that is counted from the last are those along the same counted from the first: the exporter, whose windows have an axis more,
+    puts them together along another."""
+    import torch
+
+    whole, is_own = torch.Tensor.unfold, "unfold" in vars(torch.Tensor)
+
+    def unfold(tensor: Any, dimension: int, size: int, step: int) -> Any:
+        return whole(tensor, dimension + tensor.dim() if dimension < 0 else dimension, size, step)
+
+    torch.Tensor.unfold = unfold
+    try:
+        yield
+    finally:
+        if is_own:
+            torch.Tensor.unfold = whole
+        else:
+            del torch.Tensor.unfold
 
 
 @contextlib.contextmanager

@@ -132,11 +132,10 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
         with torch.no_grad(), alive.counting(), autocast:
             given.call(own, tensors)
         return alive
-    results: List[Any] = []
     with autocast:
         with alive.counting():
-            _inputs.results(given.call(own, tensors), results)
-        targets = list(map(_targets, results))
+            results = _inputs.results(given.call(own, tensors))
+        targets = [_targets(result) for result in results if result.dim() > 0]
         alive.hold(targets)
         with alive.counting():
             loss = _loss(results, targets)
@@ -151,10 +150,9 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
 
 
 def _loss(results: List[Any], targets: List[Any]) -> Any:
-    """The sum of what the results that are numbers lose against classes; the results go when it is known."""
+    """The sum of what the results that are numbers lose against classes, or of the losses that they are; the results go when it is known."""
     total = None
-    for result, target in zip(results, targets):
-        loss = _cross_entropy(result, target)
+    for loss in map(_cross_entropy, results, targets) if targets else results:
         total = loss if total is None else total + loss
     results.clear()
     return total

@@ -59,20 +59,26 @@ def read(forward: Callable[..., Any], inputs: Any) -> Inputs:
     return Inputs(batch, tuple(_distinct([name for name, _ in with_batch])), tuple(tensor for _, tensor in with_batch), call)
 
 
-def results(value: Any, found: List[Any]) -> None:
-    """Tensors of a result, in order; those without a batch, such as a loss, are none."""
+def results(value: Any) -> List[Any]:
+    """Tensors of numbers in a result, in order: those with a batch. Where there is none, the losses that the module itself computes, which are single numbers."""
+    found: List[Any] = []
+    _numbers(value, found)
+    return [tensor for tensor in found if tensor.dim() > 0] or found
+
+
+def _numbers(value: Any, found: List[Any]) -> None:
     import torch
 
     if isinstance(value, torch.Tensor):
-        if value.dim() > 0 and value.is_floating_point():
+        if value.is_floating_point():
             found.append(value)
     elif isinstance(value, dict):
         for name, part in value.items():
             if name not in NO_RESULTS:
-                results(part, found)
+                _numbers(part, found)
     elif isinstance(value, (tuple, list)):
         for part in value:
-            results(part, found)
+            _numbers(part, found)
 
 
 def _arguments(inputs: Any) -> Tuple[List[Any], Dict[str, Any]]:

@@ -20,6 +20,8 @@ MODULE = "perf4sight.module"
 FOLLOWED = "perf4sight.followed"
 UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors without contents: memory is that of its graph alone, "
               "which may be less than the module takes")
+# What the program advises of files, and this package has done where it could.
+ADVICE = re.compile(r"(;|, and) perf4sight\.estimate_memory follows the module itself")
 # Samples that are traced. With one, code for a single sample would be taken for the network.
 SAMPLES = 2
 # Heights of images that a network is tried on which says nothing of its inputs: ImageNet's, CIFAR's, MNIST's, Inception's.
@@ -57,11 +59,14 @@ class Network:
         """What the program answers about it."""
         with self.file() as path:
             try:
-                return ask(verb, path, *words, known_as={path: self.name, os.path.dirname(path) + os.sep: ""})
+                reply = ask(verb, path, *words, known_as={path: self.name, os.path.dirname(path) + os.sep: ""})
             except ProgramError as problem:
                 if str(problem).startswith(NO_OPERATIONS):
                     raise NetworkError("%s runs no operation\n  expected: a module that computes something" % self.name) from problem
                 raise
+        if "warnings" in reply:
+            reply["warnings"] = [ADVICE.sub("", warning) for warning in reply["warnings"]]
+        return reply
 
     def following(self, module: Any, inputs: Any, stage: str, settings: Dict[str, Any], batches: Sequence[int]) -> "Network":
         """The same with what passes of the module itself take, which holds more than a graph: where that cannot be found out, a warning."""
@@ -192,8 +197,7 @@ def _note(key: str, value: str) -> bytes:
 def _flat(forward: Callable[..., Any], given: _inputs.Inputs) -> Callable[..., Any]:
     """The same, from tensors to tensors."""
     def flat(*tensors: Any) -> Any:
-        results: List[Any] = []
-        _inputs.results(given.call(forward, tensors), results)
+        results = _inputs.results(given.call(forward, tensors))
         if not results:
             raise NetworkError("its result holds no tensor of numbers")
         return tuple(results)

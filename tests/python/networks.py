@@ -502,3 +502,58 @@ class Attending(nn.Module):
 
     def forward(self, x):
         return self.classify((x + self.attention(x, x, x, need_weights=False)[0]).mean(1))
+
+
+class Letters(nn.Module):
+    """Words by their letters: a convolution of every word, whose batch is that of the words of all samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.letters, self.convolution, self.classifier = nn.Embedding(60, 12), nn.Conv1d(12, 24, 3, padding=1), nn.Linear(24, 5)
+
+    def forward(self, ids):
+        samples, words, letters = ids.shape
+        read = self.letters(ids).view(samples * words, letters, -1).transpose(1, 2)
+        return self.classifier(self.convolution(read).max(2)[0].view(samples, words, -1)).mean(1)
+
+
+class Turned(nn.Module):
+    """Tokens as an image, which a convolution reads: with its channels last, or made contiguous before or after it is seen as one."""
+
+    def __init__(self, contiguous):
+        super().__init__()
+        self.tokens, self.convolution, self.classifier = nn.Linear(8, 32), nn.Conv2d(32, 32, 3, padding=1), nn.Conv2d(32, 4, 1)
+        self.contiguous = contiguous
+
+    def forward(self, x):
+        read = self.tokens(x)
+        if self.contiguous == "before":
+            image = read.transpose(1, 2).contiguous().view(x.shape[0], 32, 32, 32)
+        else:
+            image = read.view(x.shape[0], 32, 32, 32).permute(0, 3, 1, 2)
+            image = image.contiguous() if self.contiguous == "after" else image
+        return self.classifier(torch.relu(self.convolution(image)))
+
+
+class Windows(nn.Module):
+    """Windows along an axis that is counted from the last, each with a position."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.positions, self.classifier = nn.Linear(8, 32), nn.Parameter(torch.zeros(8, 32)), nn.Linear(32, 4)
+
+    def forward(self, x):
+        windows = x.unfold(-2, 8, 8).transpose(-2, -3)
+        return self.classifier((self.layer(windows) + self.positions).mean(2)).mean(1)
+
+
+class Losing(nn.Module):
+    """A network that gives nothing but its own losses."""
+
+    def __init__(self, losses=1):
+        super().__init__()
+        self.layers, self.losses = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 64)), losses
+
+    def forward(self, x):
+        loss = (self.layers(x) - x).pow(2).mean()
+        return loss if self.losses == 1 else [loss * (place + 1) for place in range(self.losses)]
