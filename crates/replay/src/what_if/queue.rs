@@ -43,8 +43,10 @@ impl Queues {
                 [_, _] => {}
             }
         }
+        let usual: BTreeMap<ResourceId, [Option<u64>; 2]> =
+            usual.into_iter().map(|(stream, times)| (stream, times.map(|times| shorter(&times)))).collect();
         for delay in &mut delays {
-            let [launched, queued] = usual[&step.graph.node(delay.gap).resource].each_ref().map(|times| shorter(times));
+            let [launched, queued] = usual[&step.graph.node(delay.gap).resource];
             let [launch, others] = delay.ends(step, schedule);
             let since_launch = delay.recorded + others.saturating_sub(launch);
             let waited_for_launch =
@@ -82,7 +84,8 @@ fn fit(delays: &[(&Delay, f64)], step: &mut StepGraph, schedule: &Schedule) -> b
         let end = |id: NodeId| ends.get(&id).copied().unwrap_or_else(|| schedule.end(&step.graph, id));
         let (launch, others) = (end(delay.launch), delay.others.iter().map(|id| end(*id)).max().unwrap_or(0));
         let scaled = |time: u64| (time as f64 * scale).round() as u64;
-        let start = (launch + scaled(delay.after_launch)).max(others + scaled(delay.after_others));
+        let start =
+            launch.saturating_add(scaled(delay.after_launch)).max(others.saturating_add(scaled(delay.after_others)));
         let gap = start - launch.max(others);
         is_changed |= gap != step.graph.node(delay.gap).duration;
         step.graph.set_duration(delay.gap, gap);
@@ -90,7 +93,7 @@ fn fit(delays: &[(&Delay, f64)], step: &mut StepGraph, schedule: &Schedule) -> b
         let kernel = NodeId(delay.gap.0 + 1);
         let own = step.graph.node(kernel);
         if own.kind == Kind::Kernel {
-            ends.insert(kernel, start + own.duration);
+            ends.insert(kernel, start.saturating_add(own.duration));
         }
     }
     is_changed
