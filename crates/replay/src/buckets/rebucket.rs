@@ -324,7 +324,7 @@ mod tests {
             buckets_of_groups(&step).unwrap_err().to_string()
         };
         assert!(ambiguous.contains("several process groups"), "{ambiguous}");
-        made.communication.groups.push(made.communication.groups[0].clone());
+        made.communication.groups.push(made.communication.groups[0]);
         let step = &mut made.job;
         step.groups.push(step.groups[0].clone());
         let mut builder = step.graph.edit();
@@ -337,7 +337,7 @@ mod tests {
             step.transfers.push(other);
         }
         step.graph = builder.finish().unwrap();
-        let changed = with_buckets(step, &made.communication, &[0..12]).unwrap();
+        let changed = with_buckets(step, &made.communication, std::slice::from_ref(&(0..12))).unwrap();
         let ranks = |transfer: &Transfer| transfer.parts.iter().map(|part| part.rank).collect::<Vec<_>>();
         let all: Vec<(usize, Vec<usize>)> =
             changed.transfers.iter().map(|transfer| (transfer.group, ranks(transfer))).collect();
