@@ -148,7 +148,7 @@ pub fn gradient_sizes(step: &StepGraph) -> Result<Vec<u64>> {
 /// The step with buckets of other limits.
 ///
 /// # Errors
-/// As for [`buckets_of`]; a group whose cost is not known.
+/// As for [`buckets_of_groups`]; a group whose cost is not known.
 pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limits) -> Result<StepGraph> {
     buckets_behind_gradients(step, &simulate(&step.graph))?;
     with_buckets(
@@ -162,7 +162,7 @@ pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limi
 /// the buckets that it has, it stays as it is.
 ///
 /// # Errors
-/// As for [`buckets_of`]; a group whose cost is not known.
+/// As for [`buckets_of_groups`]; a group whose cost is not known.
 pub fn with_buckets(step: &StepGraph, communication: &Communication, buckets: &[Range<usize>]) -> Result<StepGraph> {
     let groups = buckets_of_groups(step)?;
     if groups.iter().all(|old| old.iter().map(|(_, bucket)| bucket).eq(buckets)) {
