@@ -48,6 +48,11 @@ impl Builder {
         self.calls.intern(name, around)
     }
 
+    /// The calls so far.
+    pub(super) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
     /// Adds a node.
     pub fn node(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);

@@ -292,7 +292,9 @@ fn intervals_of_a_job_with_ranks_without_a_trace_hold_the_step_as_it_is() {
     };
     let (whole, _, answer) = least(&partial);
     // `examples/ranks/straggler/train.py` sleeps 200 ms of 320 on rank 1: without that a step takes 120.
-    assert!(answer.starts_with("Rank 1 makes the others wait: without that a step takes 12"), "{answer}");
+    let without = answer.strip_prefix("Rank 1 makes the others wait: without that a step takes ").unwrap();
+    let without: f64 = without.split(' ').next().unwrap().parse().unwrap();
+    assert!((without - 120.0).abs() < 6.0, "{answer}");
     assert!(whole.iter().any(|least| *least > 0.0), "{whole:?}");
     partial.traces = ["rank0.json.gz", "rank1.json.gz"].map(|name| partial.traces[0].join(name)).to_vec();
     let (held, warnings, _) = least(&partial);

@@ -155,7 +155,9 @@ impl Assembling<'_> {
     }
 
     fn transfers(&mut self, exchanges: &Exchanges, of_step: &[&Exchange]) -> (Vec<Group>, Vec<(usize, Transfer)>) {
-        let waits: Vec<_> = (0..self.reference.len()).map(|rank| waits::for_exchanges(self.steps, rank)).collect();
+        let calls = self.builder.calls();
+        let waits: Vec<_> =
+            (0..self.reference.len()).map(|rank| waits::for_exchanges(self.steps, rank, calls)).collect();
         let mut groups: Vec<(String, Group)> = Vec::new();
         let mut transfers = Vec::new();
         for (nth, exchange) in of_step.iter().enumerate() {

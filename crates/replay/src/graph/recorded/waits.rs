@@ -2,7 +2,8 @@
 
 use super::assembly::Steps;
 use super::rows::RankStep;
-use crate::graph::Kind;
+use crate::graph::{Calls, Kind};
+use perf4sight_base::stats::median;
 use std::collections::{BTreeMap, HashMap};
 
 /// Shorter gaps are no waiting, in nanoseconds: a context switch of Linux takes some microseconds.
@@ -71,8 +72,9 @@ fn ends_of_work(step: &RankStep, is_wanted: impl Fn(usize) -> bool) -> Vec<(i64,
 /// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that are the
 /// longest before its end in nearly all steps, or go on at its end in several; for others the row that waits for the next exchange that has one, since results
 /// are waited for in order.
-pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize) -> BTreeMap<usize, usize> {
+pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize, calls: &Calls) -> BTreeMap<usize, usize> {
     let Some((_, first)) = steps.first() else { return BTreeMap::new() };
+    let computes = |row: &usize| calls.name(first[rank].rows[*row].call).starts_with(COMPUTES);
     let mut numbers: Vec<usize> = first[rank].parts.keys().copied().collect();
     numbers.sort_unstable();
     let mut waits = BTreeMap::new();
@@ -80,7 +82,8 @@ pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize) -> BTreeMap<usize, u
     for number in numbers.into_iter().rev() {
         // An exchange may have ended before the call that enqueued it returned: nothing waits for it.
         let launch = first[rank].parts[&number].launch;
-        next = during(steps, rank, number).or(next).filter(|row| *row > launch);
+        let own = during(steps, rank, number).filter(|row| !computes(row) && ends_with(steps, rank, number, *row));
+        next = own.or(next).filter(|row| *row > launch);
         waits.extend(next.map(|row| (number, row)));
     }
     waits
@@ -102,6 +105,28 @@ fn during(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
         consistent(&late).filter(|_| late.len() >= FEWEST)
     };
     consistent(&rows).or_else(of_late).or_else(|| at_its_end(steps, rank, number))
+}
+
+/// The operators of PyTorch that compute wait for no exchange: those of `c10d` do, and what is around both.
+const COMPUTES: &str = "aten::";
+
+/// Whether a row ends with an exchange where it goes on at its end: work goes on for as long as it takes, wherever in it that is.
+fn ends_with(steps: &Steps<'_>, rank: usize, number: usize, row: usize) -> bool {
+    let times = |ranks: &[RankStep]| {
+        let step = &ranks[rank];
+        let end = step.parts.get(&number)?.end;
+        let begin = step.begin_of(step.track_of(row)?, row);
+        (begin < end).then(|| [step.rows[row].end - begin, step.rows[row].end - end])
+    };
+    let times: Vec<[i64; 2]> = steps.iter().filter_map(|(_, ranks)| times(ranks)).collect();
+    let [whole, after] = [0, 1].map(|of| median(&times.iter().map(|times| times[of] as f64).collect::<Vec<_>>()));
+    let [differ, differ_after] = [0, 1].map(|of| range(times.iter().map(|times| times[of])));
+    after <= PROMPT as f64 || (after <= whole / 2.0 && differ >= differ_after)
+}
+
+/// The difference between the largest and the smallest.
+fn range(values: impl Iterator<Item = i64> + Clone) -> i64 {
+    values.clone().max().unwrap_or(0) - values.min().unwrap_or(0)
 }
 
 /// Fewer steps in which a rank waits are chance.
@@ -147,10 +172,7 @@ fn at_its_end(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
     all.iter().for_each(|one| waits.entry(one.row).or_default().extend(one.waits));
     let enough = FEWEST.max((AT_END * all.len() as f64).ceil() as usize);
     let (wait, own) = waits.into_iter().rfind(|(_, own)| own.len() >= enough)?;
-    let range = |of: usize| {
-        let values = || own.iter().map(|times| times[of]);
-        values().max().unwrap_or(0) - values().min().unwrap_or(0)
-    };
+    let range = |of: usize| range(own.iter().map(|times| times[of]));
     let later = all.iter().filter(|one| one.row > wait).count();
     (later < own.len() && range(0) >= range(1)).then_some(wait)
 }
@@ -223,7 +245,33 @@ mod tests {
     fn exchanges_that_follow_each_other_fast_are_waited_for_one_by_one() {
         let steps = ENDS.map(|ends| [step(ends)]);
         let steps: Vec<(usize, &[RankStep])> = steps.iter().enumerate().map(|(nth, ranks)| (nth, &ranks[..])).collect();
-        assert_eq!(for_exchanges(&steps, 0), BTreeMap::from([(0, 2), (1, 4), (2, 6)]));
+        let mut calls = Calls::default();
+        calls.intern("", None);
+        assert_eq!(for_exchanges(&steps, 0, &calls), BTreeMap::from([(0, 2), (1, 4), (2, 6)]));
+    }
+
+    /// An exchange ends 3 ms, and a little more or less, before the end of an operation of 12 ms that begins when it is launched. What took 12 ms but ends with it
+    /// waits, unless it computes.
+    #[test]
+    fn what_goes_on_after_the_end_of_an_exchange_works() {
+        let wait = |name: &str, ends: [i64; 3]| {
+            let mut calls = Calls::default();
+            let call = calls.intern(name, None);
+            let steps = ends.map(|end| {
+                let mut step = step([12_000; 3]);
+                step.rows.truncate(3);
+                step.tracks[0].1 = 0..3;
+                step.rows.iter_mut().for_each(|row| row.call = call);
+                step.parts = [(0, PartRows { launch: 1, wait: None, end: 1_000 * end, issuing: (0, 0) })].into();
+                [step]
+            });
+            let steps: Vec<(usize, &[RankStep])> =
+                steps.iter().enumerate().map(|(nth, ranks)| (nth, &ranks[..])).collect();
+            for_exchanges(&steps, 0, &calls).remove(&0)
+        };
+        let [working, waiting] = [[9_000, 9_020, 8_990], [11_990, 11_950, 11_980]];
+        assert_eq!(wait("c10d::wait", waiting), Some(2));
+        assert_eq!([wait("mine::product", working), wait("aten::mm", waiting)], [None, None]);
     }
 
     /// From 100.4 ns on for 50.6: rounded each, 100 and 51, which ends at 151, and what begins at its end of 151.0 does so, too. From 100.6 on for 50.6: 101 and 51, which
