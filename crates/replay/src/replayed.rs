@@ -208,7 +208,8 @@ impl Request {
                 .and_then(|changes| depends_on_step(recorded, &communication, &changes))
                 .unwrap_or(false)
         };
-        Ok(self.what_ifs.iter().find(|text| !recorded.varies && depends(text)).cloned())
+        let has_typical = !recorded.varies && recorded.steps.len() > 1;
+        Ok(self.what_ifs.iter().find(|text| has_typical && depends(text)).cloned())
     }
 
     /// What an all-reduce of so many ranks costs by the table, if there is one.
@@ -275,10 +276,11 @@ impl Replayed {
         }
         let mean = recorded.varies.then(|| recorded.mean());
         let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
-        let plain_bounds = (!is_known).then(|| [least.min(before), mean.unwrap_or(as_recorded).max(before)]);
+        let own = mean.unwrap_or(before);
+        let plain_bounds = (!is_known).then(|| [least.min(own), mean.unwrap_or(as_recorded).max(own)]);
         let doubts = Doubts {
             is_partial: !job.missing().is_empty() || analysis.unknown_waiting().is_some(),
-            plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / mean.unwrap_or(before).max(1) as f64)),
+            plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / own.max(1) as f64)),
             distortion: distortion.as_ref().map(|(_, distortion)| distortion),
         };
         let unknown = job.doubtful_launches();

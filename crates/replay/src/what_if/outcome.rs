@@ -76,7 +76,7 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let schedule = simulate(&changed.step.graph);
     let changed_time = length(&changed.step, &schedule)?;
     let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule), changed_time as u64);
-    let mut time = before * changed_time / settled;
+    let mut time = before * (changed_time / settled);
     let of_steps: Result<Vec<[f64; 2]>> =
         (0..recorded.steps.len()).map(|index| times(recorded.step(index), communication.clone(), all)).collect();
     let of_steps = of_steps?;

@@ -123,7 +123,7 @@ impl Recorded {
     pub fn least(&self) -> StepGraph {
         if self.varies {
             let shortest = (0..self.recorded.len()).min_by_key(|index| self.recorded[*index]);
-            return shortest.map_or_else(|| self.typical.clone(), |index| self.step(index));
+            return shortest.map_or_else(|| self.typical.clone(), |index| self.step(index)).settled();
         }
         self.with(durations::least).with_settled_queues()
     }
@@ -191,9 +191,12 @@ impl Rows {
         let mut typical = assembly.step;
         let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
         durations::set(&mut typical.graph, &durations, &undisturbed(&recorded), durations::median);
-        let typical = typical.with_settled_queues();
+        // One step alone is typical as it was recorded.
+        let several = recorded.len() > 1;
+        let typical = if several { typical.with_settled_queues() } else { typical };
         let usual = typical.time(&simulate(&typical.graph));
-        let varies = mean_but_longest(&recorded) > VARIES * usual as f64
+        let varies = several
+            && mean_but_longest(&recorded) > VARIES * usual as f64
             && varies::shows(&typical.graph, &durations, &recorded, usual);
         let steps = steps.iter().map(|(step, _)| *step).collect();
         let is_slowed = typical.graph.nodes().iter().any(|node| node.kind == Kind::Kernel);
