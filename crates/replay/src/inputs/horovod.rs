@@ -199,6 +199,8 @@ fn reduction(tensor: &str, round: Vec<&chrome::Span>, negotiations: &[Interval])
     let transfer = transfer.or_else(|| phases.iter().find(after_negotiation))?;
     let sync = negotiations.iter().filter(|sync| sync.0 <= transfer.time.0).max();
     let sync = sync.filter(|_| !phases.iter().any(|span| span.name.starts_with(NEGOTIATION)));
+    // Horovod writes them at the end of what is around the phases (`Timeline::End` of horovod/common/timeline.cc).
+    let size = phases_size(&[*transfer]).or_else(|| phases_size(&ticks)).or_else(|| phases_size(&phases));
     let named = phases.iter().map(|span| (span.name.clone(), span.time));
     let phases: Vec<(String, Interval)> = sync.map(|sync| (SYNC.to_owned(), *sync)).into_iter().chain(named).collect();
     let begun = phases.iter().map(|(_, time)| time.0).min()?;
@@ -207,7 +209,7 @@ fn reduction(tensor: &str, round: Vec<&chrome::Span>, negotiations: &[Interval])
         tensors: vec![tensor.to_owned()],
         operation: transfer.name.clone(),
         time: (begun, transfer.time.1),
-        size: phases_size(&[*transfer]).or_else(|| phases_size(&ticks)),
+        size,
         phases,
         ready,
     })

@@ -29,6 +29,8 @@ pub struct Inputs {
     pub ranks: Vec<Ranked>,
     /// Dumps of the flight recorder, ordered by rank.
     pub dumps: Vec<Dump>,
+    /// What was passed over where there is no trace to say it of, in sentences.
+    pub passed_over: Vec<String>,
 }
 
 /// Files by format, and folders of published layout.
@@ -56,16 +58,17 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
     }
     execution_trace::add(own(Format::ExecutionTrace), &mut ranks)?;
     ranks = with_timelines(own(Format::Horovod), ranks)?;
-    let dumps = dumps(own(Format::FlightRecorder))?;
+    let (dumps, unreadable) = dumps(own(Format::FlightRecorder))?;
     if ranks.is_empty() {
         ranks = dumps.iter().filter_map(flight::trace).collect();
     }
+    let mut passed_over = [files.passed_over(), unreadable].concat();
     if let Some(first) = ranks.first_mut() {
-        first.trace.damage.of_other_files.extend(files.passed_over());
+        first.trace.damage.of_other_files.append(&mut passed_over);
     }
     match ranks.is_empty() && dumps.is_empty() {
         true => Err(Error::input("there is no trace").expected(FORMATS)),
-        false => Ok(Inputs { ranks, dumps }),
+        false => Ok(Inputs { ranks, dumps, passed_over }),
     }
 }
 
@@ -221,17 +224,34 @@ fn with_timelines(files: &[PathBuf], mut ranks: Vec<Ranked>) -> Result<Vec<Ranke
     Ok(ranks)
 }
 
-fn dumps(files: &[PathBuf]) -> Result<Vec<Dump>> {
+/// Dumps by rank, and which could not be read.
+fn dumps(files: &[PathBuf]) -> Result<(Vec<Dump>, Vec<String>)> {
     let mut dumps: BTreeMap<u32, Dump> = BTreeMap::new();
-    for (place, file) in files.iter().enumerate() {
-        let dump = flight::read(file, place as u32)?;
+    let (read, unreadable) = read_each(files, |file, place| flight::read(file, place))?;
+    for dump in read {
         if let Some(other) = dumps.get(&dump.rank) {
             let (rank, other) = (dump.rank, other.file.display());
-            return Err(Error::input(format!("is a dump of rank {rank}, as {other} is")).file(file));
+            return Err(Error::input(format!("is a dump of rank {rank}, as {other} is")).file(&dump.file));
         }
         dumps.insert(dump.rank, dump);
     }
-    Ok(dumps.into_values().collect())
+    Ok((dumps.into_values().collect(), unreadable))
+}
+
+/// Reads files by their places, each of a rank. One that cannot be read is passed over where others can, which a sentence says.
+fn read_each<T>(files: &[PathBuf], read: impl Fn(&Path, u32) -> Result<T>) -> Result<(Vec<T>, Vec<String>)> {
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for (place, file) in files.iter().enumerate() {
+        match read(file, place as u32) {
+            Ok(one) => found.push(one),
+            Err(error) if matches!(error.kind(), Kind::Input | Kind::Io) => failed.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match failed.first() {
+        Some(first) if found.is_empty() => Err(first.clone()),
+        _ => Ok((found, failed.iter().map(|error| format!("passed over: {error}").replace("\n  ", "; ")).collect())),
+    }
 }
 
 /// The number after "rank" in a file's name, else the last one before its extension.

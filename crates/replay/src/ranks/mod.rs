@@ -105,6 +105,10 @@ impl Job {
     /// # Errors
     /// Traces of jobs with different numbers of ranks, ranks without a step in common.
     pub fn of(mut traces: Vec<Ranked>) -> Result<Self> {
+        if traces.is_empty() {
+            return Err(Error::input("there is no trace with times, as in these dumps of flight recorders")
+                .help("perf4sight replay says what they show of ranks that wait for each other"));
+        }
         traces.iter_mut().for_each(leave_out_size);
         let world_size = world_size(&traces)?;
         let all: Vec<Rank> = traces.into_iter().map(Rank::of).collect();
@@ -122,10 +126,15 @@ impl Job {
         }
         // The ranks with a trace of no use are known to be there.
         let last = useless.iter().map(|rank| rank.number + 1).max();
+        let is_known = last.is_some() || has_gaps(&ranks);
         let world_size =
-            world_size.or_else(|| last.max(ranks.iter().map(|rank| rank.number + 1).max()).filter(|_| last.is_some()));
+            world_size.or_else(|| last.max(ranks.iter().map(|rank| rank.number + 1).max()).filter(|_| is_known));
         let sentence = |rank: &Rank| {
-            format!("rank {} counts as missing: {} {}", rank.number, rank.trace.file.display(), why(rank))
+            let (number, file) = (rank.number, rank.trace.file.display());
+            match world_size.is_some_and(|size| number >= size) {
+                true => format!("passed over: {file} {}", why(rank)),
+                false => format!("rank {number} counts as missing: {file} {}", why(rank)),
+            }
         };
         Ok(Job {
             unusable: useless.iter().map(sentence).collect(),
@@ -359,7 +368,8 @@ fn world_size(traces: &[Ranked]) -> Result<Option<u32>> {
                 .file(&ranked.trace.file)
                 .expected("traces of one job"))
         }
-        Some((&size, _)) => match traces.iter().find(|ranked| ranked.rank >= size) {
+        // A trace without events may be of no rank at all.
+        Some((&size, _)) => match traces.iter().find(|ranked| ranked.rank >= size && !ranked.trace.events.is_empty()) {
             Some(strange) => Err(Error::input(format!("rank {} cannot be of a job of {size} ranks", strange.rank))
                 .file(&strange.trace.file)
                 .expected("traces of one job")),
@@ -367,6 +377,13 @@ fn world_size(traces: &[Ranked]) -> Result<Option<u32>> {
         },
         None => Ok(None),
     }
+}
+
+/// Whether numbers between those of the ranks are of none: there are more ranks than traces. What traces are numbered from is not known.
+fn has_gaps(ranks: &[Rank]) -> bool {
+    let numbers = || ranks.iter().map(|rank| rank.number);
+    let between = numbers().max().zip(numbers().min()).map_or(0, |(last, first)| last - first);
+    between as usize >= ranks.len()
 }
 
 /// The steps that all ranks have: those of equal name, the first to the first if a name occurs several times.

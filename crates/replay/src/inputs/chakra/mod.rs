@@ -7,7 +7,7 @@ mod schedule;
 
 pub(super) use json::KEY;
 
-use super::{contents, last_number};
+use super::{contents, last_number, read_each};
 use messages::{Node, RECEIVE, SEND};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::counted;
@@ -44,10 +44,11 @@ struct Meeting {
 /// A file that is no Chakra trace, two of one rank, operations that wait for each other, a trace without durations.
 pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Ranked>> {
     let mut ranks: BTreeMap<u32, Rank> = BTreeMap::new();
-    for (place, file) in files.iter().enumerate() {
-        let rank = read_rank(file, last_number(file).unwrap_or(place as u32))?;
+    let (read, unreadable) = read_each(files, |file, place| read_rank(file, last_number(file).unwrap_or(place)))?;
+    for rank in read {
         if let Some(other) = ranks.get(&rank.number) {
-            return Err(Error::input(format!("is of rank {}, as {} is", rank.number, other.file.display())).file(file));
+            let (number, other) = (rank.number, other.file.display());
+            return Err(Error::input(format!("is of rank {number}, as {other} is")).file(&rank.file));
         }
         ranks.insert(rank.number, rank);
     }
@@ -63,7 +64,9 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Ranked>> {
     if recorded {
         ranks.iter().try_for_each(schedule::refuse_cycles)?;
     }
-    Ok(ranks.iter().zip(times).map(|(rank, times)| rank.trace(&times, recorded)).collect())
+    let mut traces: Vec<Ranked> = ranks.iter().zip(times).map(|(rank, times)| rank.trace(&times, recorded)).collect();
+    traces.iter_mut().take(1).for_each(|first| first.trace.damage.of_other_files.extend(unreadable.iter().cloned()));
+    Ok(traces)
 }
 
 /// Refuses operations that take longer, one after the other, than 64 bits of nanoseconds hold.
