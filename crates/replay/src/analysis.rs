@@ -7,6 +7,7 @@ use crate::exposed::{OfRank, exposed};
 use crate::plain_step::{self, PlainStep};
 use crate::ranks::{Job, LeftOut};
 use crate::waiting::{Straggler, Waiting, activities, stragglers};
+use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::counted;
@@ -29,7 +30,7 @@ pub struct Analysis {
     /// Exposed and hidden communication.
     pub exposed: Vec<OfRank>,
     /// The step without the profiler, if it was timed next to the traces; or why what is stored there is of no use.
-    pub plain: Result<Option<PlainStep>, String>,
+    pub plain: std::result::Result<Option<PlainStep>, String>,
 }
 
 impl Analysis {
@@ -65,6 +66,34 @@ impl Analysis {
         let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
         let exposed = exposed(&job, &exchanges, &waiting);
         Analysis { job, exchanges, clocks, waiting, stragglers, exposed, plain }
+    }
+
+    /// Refuses ranks that do not seem to be of one job: most of their exchanges in common steps have no counterpart, or other
+    /// times pass between them.
+    ///
+    /// # Errors
+    /// Ranks of different jobs.
+    pub fn check_one_job(&self) -> Result<()> {
+        let refused = |problem: String| Error::input(problem).expected("traces of one job, of the same run");
+        if let Some(strange) = self.clocks.strangers.first() {
+            return Err(refused(strange.clone()));
+        }
+        let in_steps = || self.exchanges.all.iter().filter(|exchange| exchange.step.is_some());
+        let calls = in_steps().map(|exchange| exchange.parts.len()).sum::<usize>();
+        let lonely = in_steps().filter(|exchange| !exchange.whole).map(|exchange| exchange.parts.len()).sum::<usize>();
+        if self.job.ranks.len() == 1 || 2 * lonely <= calls {
+            return Ok(());
+        }
+        let error = refused(format!(
+            "{lonely} of {calls} exchanges in the steps of these ranks have no counterpart on the others"
+        ));
+        let cut = self.job.ranks.iter().find(|rank| rank.trace.damage.truncated.is_some());
+        let missing = self.job.missing();
+        Err(match cut {
+            Some(rank) => error.help(format!("the trace of rank {} is not whole: record it again", rank.number)),
+            None if !missing.is_empty() => error.help(format!("add the traces of {}", rank_list(&missing))),
+            None => error,
+        })
     }
 
     /// The rank that the others wait for longest; none if nothing tells, for no exchanges of several ranks match.

@@ -15,5 +15,5 @@ pub use fused_groups::{FusedGroups, Group};
 pub use fused_update::FusedUpdate;
 pub use half_gradients::HalfGradients;
 pub use no_sync::{NoSync, NoSyncUntilLast, alike_passes};
-pub use prefetch::{KeepGathered, Prefetch, gathers};
+pub use prefetch::{KeepGathered, Prefetch};
 pub use recompute::Recompute;

@@ -1,7 +1,6 @@
 //! Shards of parameters that are gathered earlier, or once: FSDP.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_replay::collectives::Operation;
 use perf4sight_replay::graph::{EdgeKind, Kind, NodeId, StepGraph, TransferPart};
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, Scenario};
@@ -17,25 +16,12 @@ pub struct Prefetch;
 #[derive(Debug, Clone, Copy)]
 pub struct KeepGathered;
 
-/// Names of what FSDP gathers shards inside: those of `fully_shard`, and of the module of the first version. Others gather as well, but no
-/// parameters.
-const FSDP: [&str; 2] = ["fsdp::", "fullyshardeddataparallel"];
-
 /// The places of all transfers by which FSDP gathers shards.
 ///
 /// # Errors
 /// None at all.
-pub fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
-    let calls = step.graph.calls();
-    let is_fsdp = |part: &TransferPart| {
-        let mut path = calls.path(step.graph.node(part.issuing.0).call);
-        path.any(|name| FSDP.iter().any(|known| name.to_ascii_lowercase().contains(known)))
-    };
-    let is_gather = |index: &usize| {
-        let transfer = &step.transfers[*index];
-        transfer.operation == Operation::AllGather && transfer.parts.iter().any(is_fsdp)
-    };
-    let gathers: Vec<usize> = (0..step.transfers.len()).filter(is_gather).collect();
+fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
+    let gathers = step.gathers_of_shards();
     match gathers.is_empty() {
         false => Ok(gathers),
         true => Err(Error::input("the step gathers no shards of parameters").expected("a job with fully_shard")),
@@ -110,6 +96,7 @@ fn is_inside(step: &StepGraph, id: NodeId, names: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perf4sight_replay::collectives::Operation;
     use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
     use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, Transfer};
 

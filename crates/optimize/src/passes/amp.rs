@@ -1,7 +1,7 @@
 //! Less precise numbers: of products (TF32, autocast), and of the gradients that are sent.
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
-use crate::changes::{HalfGradients, HalfPrecision, gathers};
+use crate::changes::{HalfGradients, HalfPrecision};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
@@ -28,7 +28,7 @@ impl Pass for Amp {
     }
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
-        let hook = if gathers(&start.recorded.typical).is_ok() { SHARDED } else { HOOK };
+        let hook = if start.recorded.typical.is_sharded() { SHARDED } else { HOOK };
         let mut found = Found::default();
         let rates = HalfRates::of(&start.known);
         found.nothing.extend(

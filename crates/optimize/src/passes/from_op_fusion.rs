@@ -1,7 +1,6 @@
 //! Tensor groups for operations that are already fused: gradients that one group computes are reduced together.
 
 use super::{Found, Learns, Pass, Proposal, Wanted, bytes_of_prediction, tensor_fusion};
-use crate::changes::gathers;
 use crate::fusion::{self, Fusion};
 use crate::search::{BYTES_OF_OPERATION, Class, GoOn, UnitGraph};
 use crate::start::Start;
@@ -37,7 +36,7 @@ impl Pass for FromOpFusion {
         let mut found = Found::default();
         let Some(file) = &wanted.clusters else { return Ok(found) };
         let step = &start.recorded.typical;
-        if gathers(step).is_ok() {
+        if step.is_sharded() {
             found.nothing.push("no tensor groups are made: FSDP reduces what it shards together".to_owned());
             return Ok(found);
         }

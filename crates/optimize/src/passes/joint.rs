@@ -2,7 +2,6 @@
 
 use super::tensor_fusion::{self, free_words};
 use super::{Found, FusedOperations, Learns, Proposal, in_line, op_fusion};
-use crate::changes::gathers;
 use crate::fusion::{self, Fusion, Gradient, Joint, Link, Segment};
 use crate::start::{Start, Together};
 use perf4sight_base::error::Result;
@@ -38,8 +37,7 @@ struct Choice {
 /// Steps that contradict themselves.
 pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     let mut both = Found::default();
-    // FSDP reduces what it shards together: it has no buckets to choose.
-    if gathers(&start.recorded.typical).is_ok() {
+    if start.recorded.typical.is_sharded() {
         return Ok(both);
     }
     let single = || found.proposals.iter().chain(&found.others).filter(|one| SINGLE.contains(&one.pass));

@@ -2,12 +2,13 @@
 
 use super::optimizer::{OF_CLOSURE, Optimizer, calls_closure, optimizer};
 use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
-use crate::changes::{NoSync, NoSyncUntilLast, Recompute, alike_passes, gathers};
+use crate::changes::{NoSync, NoSyncUntilLast, Recompute, alike_passes};
 use crate::memory_events::{self, Memory};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
+use perf4sight_replay::graph::Graph;
 use perf4sight_replay::what_if::{Change, Outcome, Prediction};
 use std::rc::Rc;
 
@@ -41,7 +42,10 @@ impl Pass for LessMemory {
         let mut found = Found::default();
         let has_statistics = start.recorded.typical.graph.calls().names().any(|name| name.contains(BATCH_NORM));
         let learns = if has_statistics { Learns::OtherStatistics } else { Learns::Same };
-        found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), learns, start), RECOMPUTE);
+        match runs_again(&start.recorded.typical.graph) {
+            true => found.nothing.push(format!("{RECOMPUTE}: the job does, forward runs inside backward")),
+            false => found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), learns, start), RECOMPUTE),
+        }
         if let Some(passes) = alike_passes(&start.recorded.typical) {
             let change = format!("no_sync() around all but the last of the step's {passes} backward passes");
             found.propose(Proposal::of(NAME, &change, Rc::new(NoSyncUntilLast), Learns::Same, start), &change);
@@ -60,9 +64,20 @@ impl Pass for LessMemory {
     }
 }
 
+/// Operators that forward calls and no derivative does (`tools/autograd/derivatives.yaml`).
+const OF_FORWARD: [&str; 4] =
+    ["aten::linear", "aten::conv2d", "aten::layer_norm", "aten::scaled_dot_product_attention"];
+
+/// Whether forward runs again inside backward already.
+fn runs_again(graph: &Graph) -> bool {
+    let calls = graph.calls();
+    let mut of_forward = calls.all().filter(|call| OF_FORWARD.contains(&calls.name(*call)));
+    of_forward.any(|call| calls.path(call).any(|name| name.contains("autograd::engine")))
+}
+
 /// Proposes to update after several batches.
 fn accumulation(start: &Start, passes: u32, found: &mut Found) {
-    let sharded = gathers(&start.recorded.typical).is_ok();
+    let sharded = start.recorded.typical.is_sharded();
     let silent = if sharded { "set_requires_gradient_sync(False)" } else { "no_sync()" };
     let change = format!("accumulate gradients of {passes} batches, all but the last under {silent}; per batch");
     found.propose(accumulate(start, passes, &change), &change);
@@ -98,7 +113,7 @@ fn gradient_bytes(start: &Start) -> Option<Bytes> {
     let gradients = step.ranks.first().map(|rank| rank.gradients.as_slice()).unwrap_or_default();
     let passes = gradients.chunk_by(|one, next| one.pass == next.pass);
     let most = passes.map(|pass| pass.iter().map(|one| one.bytes).sum()).max().unwrap_or(0);
-    gathers(step).is_err().then_some(Bytes(most))
+    (!step.is_sharded()).then_some(Bytes(most))
 }
 
 /// What fits into the budget.

@@ -57,9 +57,9 @@ impl Pass for OpFusion {
             format!("the model of operations does not say what launches take, and fusion saves traffic alone: {why}")
         }));
         if graph.pairs().next().is_none() {
-            found
-                .nothing
-                .push("torch.compile fuses nothing here: no neighbours are operations that compilers fuse".to_owned());
+            let of =
+                if wanted.candidates.is_some() { "candidates are neighbours" } else { "neighbours are operations" };
+            found.nothing.push(format!("torch.compile fuses nothing here: no {of} that compilers fuse"));
             return Ok(found);
         }
         let first = Fused::new(&graph, wanted.simulate);
@@ -189,7 +189,13 @@ fn candidates(start: &Start, file: &Path) -> Result<BTreeSet<String>> {
             }
         })
     };
-    lines.map(name).collect()
+    let names: BTreeSet<String> = lines.map(name).collect::<Result<_>>()?;
+    match names.is_empty() {
+        false => Ok(names),
+        true => Err(Error::input("no operation is named that may be fused")
+            .file(file)
+            .expected("names of operations as in the traces, one a line")),
+    }
 }
 
 /// What the searches rest on.

@@ -10,6 +10,10 @@ pub(super) const OF_PASSES: [&str; 4] =
     ["DistributedDataParallel.forward", "FullyShardedDataParallel.forward", "FSDP::", "autograd::engine::"];
 /// Parts of the names of operations that make sparse gradients, which no update in one kernel takes ("`fused` does not support sparse grad").
 const SPARSE: [&str; 2] = ["sparse_coo_tensor", "sparse_backward"];
+/// What runs where parameters are `DTensor`, as `fully_shard` makes them, and the optimizers whose one kernel takes those
+/// (`torch/distributed/tensor/_ops/_pointwise_ops.py`; others end with "does not have a sharding strategy registered").
+const OF_DTENSOR: [&str; 2] = ["FSDP::", "_c10d_functional::"];
+const TAKES_DTENSOR: [&str; 2] = ["Adam", "AdamW"];
 /// Tensors of the size of the weights that PyTorch's optimizers keep without further arguments (`torch/optim`).
 const STATES: [(&str, u64); 13] = [
     ("SGD", 0),
@@ -62,7 +66,9 @@ pub(super) fn optimizer(graph: &Graph) -> Option<Optimizer> {
     let name = calls.names().find_map(|name| Some(name.strip_prefix(RANGE)?.split('.').next()?.to_owned()))?;
     let mut optimizer = Optimizer::of(name, &operations(calls));
     let is_sparse = calls.names().any(|name| SPARSE.iter().any(|part| name.contains(part)));
-    optimizer.fused = optimizer.fused.filter(|_| !is_sparse);
+    let is_dtensor = calls.names().any(|name| OF_DTENSOR.iter().any(|own| name.starts_with(own)));
+    let takes_dtensor = TAKES_DTENSOR.iter().any(|name| optimizer.name.eq_ignore_ascii_case(name));
+    optimizer.fused = optimizer.fused.filter(|_| !is_sparse && (!is_dtensor || takes_dtensor));
     Some(optimizer)
 }
 

@@ -2,13 +2,14 @@
 
 use super::merges::merges;
 use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
-use crate::changes::{Buckets, KeepGathered, Prefetch, gathers};
+use crate::changes::{Buckets, KeepGathered, Prefetch};
 use crate::fusion::{self, Choice, Fusion, Gradient, Link};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_replay::buckets::{Limits, buckets_of_groups};
+use perf4sight_replay::graph::Kind;
 use perf4sight_replay::what_if::{Change, Outcome, parse};
 use std::rc::Rc;
 
@@ -32,7 +33,7 @@ impl Pass for TensorFusion {
 
     fn run(&self, start: &Start, _: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let mut found = Found::default();
-        if gathers(&start.recorded.typical).is_ok() {
+        if start.recorded.typical.is_sharded() {
             sharded(start, &mut found);
             return Ok(found);
         }
@@ -124,15 +125,25 @@ pub(super) fn free_words(
     Ok(format!("Horovod, BytePS: {buckets} of {MAPPING} ({words})"))
 }
 
+const PREFETCH: &str = "FSDP: set_modules_to_forward_prefetch([the next module]) of every fully_shard";
+/// What else gathers of processors need: PyTorch's own prefetch waits for them (`torch/distributed/fsdp/_fully_shard`).
+const WITHOUT_WAITING: &str = ", with _set_unshard_async_op(True) of the model";
+/// The range of a gather ahead of its module.
+const PREFETCHES: &str = "FSDP::forward_prefetch";
+
 /// FSDP: shards that are gathered earlier, or once.
 fn sharded(start: &Start, found: &mut Found) {
-    let edits: [(&str, Rc<dyn Change>); 2] = [
-        ("FSDP: set_modules_to_forward_prefetch([the next module]) of every fully_shard", Rc::new(Prefetch)),
-        ("FSDP: fully_shard(..., reshard_after_forward=False)", Rc::new(KeepGathered)),
-    ];
-    edits
-        .into_iter()
-        .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Same, start), change));
+    let graph = &start.recorded.typical.graph;
+    let on_gpus = graph.nodes().iter().any(|node| node.kind == Kind::Kernel);
+    let prefetch = if on_gpus { PREFETCH.to_owned() } else { format!("{PREFETCH}{WITHOUT_WAITING}") };
+    let keep = "FSDP: fully_shard(..., reshard_after_forward=False)";
+    let mut propose = |change: &str, edit| found.propose(Proposal::of(NAME, change, edit, Learns::Same, start), change);
+    let is_ahead = on_gpus && graph.calls().names().any(|name| name.starts_with(PREFETCHES));
+    if !is_ahead {
+        propose(&prefetch, Rc::new(Prefetch));
+    }
+    propose(keep, Rc::new(KeepGathered));
+    found.nothing.extend(is_ahead.then(|| format!("{PREFETCH}: the job does")));
     found.nothing.push("no buckets are proposed: FSDP reduces what it shards together".to_owned());
 }
 

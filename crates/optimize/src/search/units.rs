@@ -76,7 +76,10 @@ impl UnitGraph {
             let is_next =
                 |unit: &u32| found.is_some() && building.matched[*unit as usize] == found.map(|(call, _)| call);
             let joins = last.filter(|unit| !waits[id.index()] && is_next(unit));
-            let fusable = |name: &str| node.kind == computing && candidate(name);
+            // What computes nothing, such as the call around a product, is no gap between candidates.
+            let fusable = |name: &str, operation: &Operation| {
+                node.kind == computing && (operation.class == Class::View || candidate(name))
+            };
             let unit = joins.unwrap_or_else(|| building.begin(graph, id, found, &fusable));
             building.join(graph, id, unit);
             *last = Some(unit);
@@ -139,10 +142,10 @@ impl Building {
         graph: &Graph,
         id: NodeId,
         found: Option<(CallId, Operation)>,
-        candidate: &dyn Fn(&str) -> bool,
+        fusable: &dyn Fn(&str, &Operation) -> bool,
     ) -> u32 {
         let name = found.map_or_else(|| graph.name(id), |(call, _)| graph.calls().name(call));
-        let operation = found.map(|(_, operation)| operation).filter(|_| candidate(name));
+        let operation = found.map(|(_, operation)| operation).filter(|operation| fusable(name, operation));
         self.graph.units.push(Unit {
             nodes: Vec::new(),
             duration: 0,

@@ -175,21 +175,27 @@ fn operations(values: &Values<'_>) -> Result<Option<PathBuf>> {
     values.get("operations")
 }
 
-fn train_operations(values: &Values<'_>, folder: PathBuf, out: PathBuf) -> Result<TrainOperations> {
-    match ["plans", "allreduce", "layers", "links", "shape"].into_iter().find(|key| values.writes(key)) {
-        Some(key) => Err(values.error(key, "this is for plans, and operations are given").expected("one of both")),
-        None => Ok(TrainOperations {
-            folder,
-            out,
-            rows: values.get("rows")?,
-            both_precisions: false,
-            overwrite: values.get("overwrite")?,
-        }),
+/// What is for plans alone.
+const OF_PLANS: [&str; 5] = ["plans", "allreduce", "layers", "links", "shape"];
+
+/// Refuses settings that would change nothing.
+fn check_unused(values: &Values<'_>, keys: &[&'static str], why: &str) -> Result<()> {
+    match keys.iter().find(|key| values.writes(key)) {
+        Some(key) => Err(values.error(key, why).help("leave it out")),
+        None => Ok(()),
     }
+}
+
+fn train_operations(values: &Values<'_>, folder: PathBuf, out: PathBuf) -> Result<TrainOperations> {
+    check_unused(values, &OF_PLANS, "this is for plans, and operations are given")?;
+    check_unused(values, &["gpu"], "this is to predict, and a model is trained")?;
+    let (rows, overwrite) = (values.get("rows")?, values.get("overwrite")?);
+    Ok(TrainOperations { folder, out, rows, both_precisions: false, overwrite })
 }
 
 impl Train {
     fn parse(values: &Values<'_>, out: PathBuf) -> Result<Self> {
+        check_unused(values, &["gpu", "rows"], "this is for operations, and plans are given")?;
         let files = |key| -> Result<Vec<PathBuf>> { Ok(values.get::<Option<_>>(key)?.unwrap_or_default()) };
         let plans = values.get::<Option<PathBuf>>("plans")?;
         let plans = plans.ok_or_else(|| {
@@ -400,10 +406,15 @@ fn parameters(model: &StepModel) -> Table {
 
 impl Predict {
     fn parse(values: &Values<'_>, model: PathBuf, out: Option<PathBuf>) -> Result<Self> {
-        if values.get::<Option<Vec<PathBuf>>>("allreduce")?.is_some_and(|tables| !tables.is_empty()) {
-            return Err(Error::usage("the model holds its own times of all-reduces").help("leave --allreduce out"));
+        check_unused(
+            values,
+            &[&OF_PLANS[1..], &["rows"]].concat(),
+            "this is to train, and the model holds what it was trained on",
+        )?;
+        let (plans, operations) = (values.get::<Option<PathBuf>>("plans")?, operations(values)?);
+        if plans.is_some() {
+            check_unused(values, &["gpu", "operations"], "this is for operations, and plans are given")?;
         }
-        let (plans, operations) = (values.get("plans")?, operations(values)?);
         Ok(Predict { model, plans, operations, gpu: values.get("gpu")?, out, overwrite: values.get("overwrite")? })
     }
 

@@ -26,8 +26,13 @@ fn buckets_of(step: &StepGraph) -> Result<Vec<Bucket>> {
 /// The same of a step whose all-reduces are each issued behind their gradients, by its replay: those of a forward pass may have the sizes of gradients.
 ///
 /// # Errors
-/// As for [`buckets_of_groups`]; all-reduces that are issued before their gradients are there.
+/// As for [`buckets_of_groups`]; all-reduces that are issued before their gradients are there, or are of FSDP.
 pub fn buckets_behind_gradients(step: &StepGraph, schedule: &Schedule) -> Result<Vec<Bucket>> {
+    if step.is_sharded() {
+        // Of gloo reduce-scatters are all-reduces, too.
+        return Err(Error::input("FSDP reduces what it shards together: there are no buckets to choose")
+            .expected("DistributedDataParallel"));
+    }
     let buckets = buckets_of(step)?;
     // The last gradient of a bucket is ready when the operation ends that issues the all-reduce.
     let is_early = |(index, bucket): &Bucket| {

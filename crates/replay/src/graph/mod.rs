@@ -6,6 +6,7 @@ mod cycle;
 mod node;
 pub mod recorded;
 mod settled;
+mod shards;
 mod step;
 
 use std::sync::Arc;

@@ -85,6 +85,8 @@ impl Shown {
     /// Replays a job. Where that fails, who waits for whom is shown all the same.
     fn of(analysis: Analysis, hang: Hang, of_dumps: &[String], request: &Request) -> Self {
         let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
+        // What ranks exchange with those without a trace is told of in warnings.
+        let of_several_jobs = analysis.check_one_job().err().filter(|_| analysis.job.missing().is_empty());
         let (replayed, failure) = match Replayed::of(&analysis, request) {
             Ok(replayed) => {
                 let failure = without_answer(&replayed).or_else(|| unlike_record(&replayed));
@@ -102,7 +104,7 @@ impl Shown {
         let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
         let answer = (hangs.is_none() || waits).then(|| headline::of(&analysis, replayed.as_ref()));
         let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
-        Shown { analysis, replayed, answer, warnings, hang, failure }
+        Shown { analysis, replayed, answer, warnings, hang, failure: of_several_jobs.or(failure) }
     }
 }
 
@@ -161,7 +163,7 @@ impl Replay {
         let unasked = (inputs.ranks.is_empty() && !self.request.what_ifs.is_empty())
             .then(|| "dumps without times show nothing of what changes would bring".to_owned());
         let of_dumps = inputs.dumps.iter().flat_map(inputs::Dump::warnings);
-        let of_dumps: Vec<String> = of_dumps.chain(hang.warnings()).chain(unasked).collect();
+        let of_dumps: Vec<String> = of_dumps.chain(hang.warnings()).chain(unasked).chain(inputs.passed_over).collect();
         of_dumps.iter().for_each(|warning| context.warn(warning));
         if inputs.ranks.is_empty() {
             return hang::without_times(files, &hang, &inputs.dumps, &of_dumps);

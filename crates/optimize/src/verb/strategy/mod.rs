@@ -17,6 +17,7 @@ use perf4sight_replay::Analysis;
 use perf4sight_replay::graph::{available_memory, check_memory};
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::replayed::Request;
+use perf4sight_replay::what_if::Change;
 use perf4sight_report::{Column, sentence};
 use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
 use std::path::PathBuf;
@@ -162,7 +163,7 @@ impl Strategy {
             return Err(alone.help("add the others: gains of communication would be too large"));
         }
         let analysis = Analysis::of(job);
-        check_exchanges(&analysis)?;
+        analysis.check_one_job()?;
         let start = Start::of(&analysis, &self.request)?;
         let available = available_memory();
         self.chosen()?.into_iter().try_for_each(|pass| {
@@ -233,24 +234,6 @@ fn doing(pass: &dyn Pass, start: &Start, wanted: &Wanted) -> String {
     }
 }
 
-/// Refuses ranks most of whose exchanges in common steps have no counterpart: those of different jobs.
-fn check_exchanges(analysis: &Analysis) -> Result<()> {
-    let in_steps = || analysis.exchanges.all.iter().filter(|exchange| exchange.step.is_some());
-    let calls = in_steps().map(|exchange| exchange.parts.len()).sum::<usize>();
-    let lonely = in_steps().filter(|exchange| !exchange.whole).map(|exchange| exchange.parts.len()).sum::<usize>();
-    if analysis.job.ranks.len() == 1 || 2 * lonely <= calls {
-        return Ok(());
-    }
-    let problem =
-        format!("{lonely} of {calls} exchanges in the steps of these ranks have no counterpart on the others");
-    let error = Error::input(problem).expected("traces of one job, of the same run");
-    let mut cut = analysis.job.ranks.iter().filter(|rank| rank.trace.damage.truncated.is_some());
-    Err(match cut.next() {
-        Some(rank) => error.help(format!("the trace of rank {} is not whole: record it again", rank.number)),
-        None => error,
-    })
-}
-
 fn finding(proposal: &Proposal) -> Finding {
     let column = Column::number("gain_percent", "shorter by");
     Finding { about: proposal.change.clone(), column, cell: Percent(proposal.gain()[0]).into() }
@@ -265,7 +248,7 @@ impl Shown {
             let rank = |proposal: &Proposal| (proposal.gain()[0] < WORTH, proposal.learns, !is_sure(proposal));
             rank(one).cmp(&rank(other)).then(other.gain()[0].total_cmp(&one.gain()[0]))
         });
-        let together = together(&start, &found.proposals)?;
+        let together = together(&start, &found.proposals);
         let answer = answer(&start, &found, together.as_ref());
         let assumed = found.proposals.iter().flat_map(|proposal| {
             proposal.outcome.assumptions.iter().map(|assumption| format!("{}: {assumption}", proposal.change))
@@ -276,15 +259,29 @@ impl Shown {
     }
 }
 
-/// Several changes that each bring something and learn the same, made together.
-fn together(start: &Start, proposals: &[Proposal]) -> Result<Option<Proposal>> {
+/// Several changes that each bring something and learn the same, made together: all of them, or, as one may make another impossible, those
+/// that can be made after the ones that bring more.
+fn together(start: &Start, proposals: &[Proposal]) -> Option<Proposal> {
     let good = proposals.iter().filter(|one| one.learns == Learns::Same && one.gain()[0] >= WORTH);
-    let edits: Vec<_> = good.filter_map(|one| one.edit.clone()).collect();
-    if edits.len() < 2 {
-        return Ok(None);
+    let good: Vec<(&str, Rc<dyn Change>)> =
+        good.filter_map(|one| Some((one.change.as_str(), one.edit.clone()?))).collect();
+    let propose = |changes: &[(&str, Rc<dyn Change>)], words: &str| {
+        let edits = changes.iter().map(|(_, edit)| edit.clone()).collect();
+        Proposal::of("", words, Rc::new(Together(edits)), Learns::Same, start).ok()
+    };
+    if good.len() < 2 {
+        return None;
     }
-    let change = "all of these that learn the same";
-    Proposal::of("", change, Rc::new(Together(edits)), Learns::Same, start).map(Some)
+    propose(&good, "all of these that learn the same").or_else(|| {
+        let mut possible = Vec::new();
+        for change in good {
+            possible.push(change);
+            let is_possible = propose(&possible, "").is_some();
+            possible.truncate(possible.len() - usize::from(!is_possible));
+        }
+        let names: Vec<&str> = possible.iter().map(|(name, _)| *name).collect();
+        (names.len() > 1).then(|| propose(&possible, &names.join("; ")))?
+    })
 }
 
 fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
@@ -302,7 +299,7 @@ fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
             ),
         },
     );
-    let all = together.map(|all| format!("All that learn the same, together: {}.", effect(all)));
+    let all = together.map(|all| sentence(&format!("{}, together: {}", all.change, effect(all))));
     let others = [Learns::Rounded, Learns::OtherStatistics, Learns::OtherBatch].into_iter().filter_map(best);
     let others = others.map(|other| format!("What learns {}: {}.", other.learns.words(), shorter(other)));
     let asked = found.answers.iter().map(|answer| sentence(answer));
