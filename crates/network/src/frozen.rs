@@ -25,7 +25,8 @@ impl Network {
                 Trainable::Normalisation => self.facts(node).nature == Nature::Normalisation,
                 Trainable::Layers(patterns) => patterns.match_name(&node.name),
             };
-            let frozen = [0, BIAS].map(|tensor| node.weights[tensor].is_none() || !selected(tensor));
+            let frozen =
+                [0, BIAS].map(|tensor| node.frozen[tensor] || node.weights[tensor].is_none() || !selected(tensor));
             network.nodes_mut()[index].frozen = frozen;
         }
         Cow::Owned(network)
@@ -39,7 +40,8 @@ impl Network {
             Trainable::All | Trainable::Bias | Trainable::Normalisation | Trainable::Layers(_) => 0,
         };
         let mut last = Vec::new();
-        for (id, node) in self.iter().rev().filter(|(_, node)| self.parameters_of(self.owner(node)) > 0) {
+        let read = |node: &Node| node.is_reached && self.parameters_of(self.owner(node)) > 0;
+        for (id, node) in self.iter().rev().filter(|(_, node)| read(node)) {
             let owner = node.shares.unwrap_or(id).index();
             if last.len() < count && !last.contains(&owner) {
                 last.push(owner);
@@ -81,6 +83,11 @@ impl Network {
                 .expected("a network with weights")
                 .help("use its inference (stage = inference)"));
         }
+        if trainable == Trainable::All {
+            return Err(Error::input(format!("no gradient reaches a weight of {}", self.name()))
+                .expected("a result that is numbers, and that its weights reach by operations with a gradient, unlike argmax and comparisons")
+                .help("use its inference (stage = inference), or export what a loss is computed of"));
+        }
         let some: Vec<&str> = names.iter().rev().take(3).copied().collect();
         Err(Error::input(format!("trainable = {trainable} leaves nothing of {} to train", self.name()))
             .expected(format!("weights that it has, such as those of {}", some.join(", ")))
@@ -96,7 +103,7 @@ impl Network {
     /// Whether a node runs as in training: in a training step all do, except frozen batch normalisations, which keep their
     /// statistics.
     pub fn works_as_in_training(&self, node: &Node, step: Step) -> bool {
-        let keeps = step.frozen_normalisation == FrozenNormalisation::Eval && !self.trains(node);
+        let keeps = step.frozen_normalisation == FrozenNormalisation::Eval && node.is_reached && !self.trains(node);
         step.trains() && !(keeps && matches!(node.op, Op::BatchNorm { .. }))
     }
 

@@ -44,8 +44,10 @@ pub struct Node {
     pub runs: Runs,
     /// The modules in whose calls it runs, the outermost first, as `layers/layers.0/norm`; none where the file does not record them.
     pub module: Option<Arc<str>>,
-    /// Whether its weight and its bias are frozen, if only a part of the network is trained.
+    /// Whether its weight and its bias are frozen: only a part of the network is trained, or no gradient reaches them.
     pub frozen: [bool; 2],
+    /// Whether a result that a loss is computed of depends on it by operations that have a gradient.
+    pub(super) is_reached: bool,
     /// Elements of the weight or scale that the operation reads, and of the bias or shift. They are cached, because they are read
     /// too often to compute them from the facts.
     pub(super) weights: [Option<u64>; 2],
@@ -67,6 +69,7 @@ impl Node {
             runs: Runs::AsWritten,
             module: None,
             frozen,
+            is_reached: true,
             weights,
         }
     }
@@ -538,7 +541,7 @@ impl NetworkBuilder {
         }
         let weights: Vec<_> = nodes.iter().map(|node| weights(node, &nodes)).collect();
         nodes.iter_mut().zip(weights).for_each(|(node, weights)| node.weights = weights);
-        Network {
+        let mut network = Network {
             name: self.name,
             nodes,
             outputs: results,
@@ -547,7 +550,9 @@ impl NetworkBuilder {
             followed: None,
             keeping: Keeping::default(),
             other_readings: Vec::new(),
-        }
+        };
+        network.find_reached();
+        network
     }
 
     /// For every node, whether one of `outputs` depends on it; always true for inputs.

@@ -90,7 +90,7 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 fn held(operation: Operation, facts: &Facts) -> Rule {
     let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
     let tensors: Vec<Amount> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
-    match (operation.node.shares, operation.network.trains(operation.node)) {
+    match (operation.node.shares, operation.network.learned(operation.node).contains(&true)) {
         (Some(_), _) => Rule::default(),
         (None, true) => Rule { weights: tensors, ..Rule::default() },
         (None, false) => Rule { buffers: tensors, ..Rule::default() },

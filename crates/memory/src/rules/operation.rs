@@ -99,9 +99,9 @@ impl<'a> Operation<'a> {
         self.tracked[self.node.inputs[index].index()]
     }
 
-    /// Whether training changes one of the tensors of its weights: 0 is the weight, 1 the bias.
+    /// Whether it gives one of the tensors of its weights a gradient: 0 is the weight, 1 the bias.
     pub fn learns(&self, tensor: usize) -> bool {
-        self.network.learned(self.node)[tensor]
+        self.network.trains(self.node) && self.network.learned(self.node)[tensor]
     }
 
     /// The gradients of those of its first weights that training changes.

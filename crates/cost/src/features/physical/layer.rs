@@ -50,9 +50,9 @@ impl Layer<'_> {
         self.step.weight() as f64 * elements
     }
 
-    /// Whether training changes one of the tensors of its weights: 0 is the weight, 1 the bias.
+    /// Whether it gives one of the tensors of its weights a gradient: 0 is the weight, 1 the bias.
     pub fn learns(&self, tensor: usize) -> bool {
-        self.step.trains() && self.network.learned(self.node)[tensor]
+        self.learns_any() && self.network.learned(self.node)[tensor]
     }
 
     /// Whether training changes any of its weights: libraries compute the gradients of filters and bias together.
