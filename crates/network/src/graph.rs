@@ -88,6 +88,11 @@ impl Node {
         self.inputs.is_empty() && !matches!(self.op, Op::Input(_))
     }
 
+    /// Whether it multiplies all samples at once by what is the same for each of them.
+    pub fn multiplies_at_once(&self) -> bool {
+        matches!(self.runs, Runs::SamplesAsRows { .. })
+    }
+
     /// Trained elements that a table is computed from, if these are not its own: Swin computes the table of relative positions
     /// from one row for each distance.
     pub fn computed_from(&self) -> Option<u64> {

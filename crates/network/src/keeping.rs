@@ -39,6 +39,12 @@ pub enum Runs {
     View,
     /// The maximum along one axis with its place, which alone gets the gradient (`max` of an axis); `amax` keeps what it reads.
     WithPlaces,
+    /// One product for all samples, which are rows of it: `einsum` lays a feature and a weight so. `turned` if the weight is copied into another
+    /// order of its axes first.
+    SamplesAsRows {
+        /// Whether the weight is copied.
+        turned: bool,
+    },
     /// A part of a `torch.autograd.Function`, which keeps nothing but what the function reads.
     InFunction,
 }

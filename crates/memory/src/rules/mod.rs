@@ -63,7 +63,7 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Nature::Parameter if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) => {
             computed(rule, operation, trained)
         }
-        Nature::Parameter if operation.learns(0) && is_joined(operation) => {
+        Nature::Parameter if operation.learns(0) && (is_joined(operation) || is_multiplied_at_once(operation)) => {
             rule.forward([Resident]).backward([PassWeightGradient(0)])
         }
         Nature::Input | Nature::Parameter => plain(rule, operation, facts),
@@ -125,6 +125,12 @@ fn computed(rule: Rule, operation: Operation, trained: u64) -> Rule {
 }
 
 /// Whether the gradient of a parameter is a view of the gradient of its concatenation: with a single sample it needs no
+/// Whether the gradient of a parameter is that of a product of all samples with it.
+fn is_multiplied_at_once(operation: Operation) -> bool {
+    let mut readers = operation.network.nodes().iter().filter(|node| node.inputs.contains(&operation.id));
+    readers.all(Node::multiplies_at_once)
+}
+
 /// sum (`sum_to`), and a view with the row layout of the parameter is kept (`accumulateGrad`, `obeys_layout_contract`).
 fn is_joined(operation: Operation) -> bool {
     let reads = |node: &Node| node.inputs.contains(&operation.id);

@@ -8,7 +8,7 @@ use super::operation::Operation;
 use super::rule::Move::{CopyGradient, Drop, InputGradient, Keep, Output, Take};
 use super::rule::{Move, Rule, Saved};
 use crate::amount::Amount;
-use perf4sight_network::Facts;
+use perf4sight_network::{Facts, Runs};
 
 /// A fully connected layer, which folds all axes but the last.
 pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
@@ -26,6 +26,9 @@ pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 
 /// A product of stacks of matrices, which folds the stacks, stretched to the same first.
 pub(super) fn matmul(rule: Rule, operation: Operation) -> Rule {
+    if let Runs::SamplesAsRows { turned } = operation.node.runs {
+        return at_once(rule, operation, turned);
+    }
     let stack = |sizes: &[u64]| sizes[..sizes.len() - 2].to_vec();
     let stretched = stack(operation.result().sizes());
     let copied = (0..2).map(|index| {
@@ -42,6 +45,16 @@ pub(super) fn matmul(rule: Rule, operation: Operation) -> Rule {
     reading(rule, operation, copied).backward([InputGradient(0), InputGradient(1)])
 }
 
+/// A product of all samples, as rows, with a weight.
+fn at_once(rule: Rule, operation: Operation, turned: bool) -> Rule {
+    let operand = |index: usize| {
+        let of = operation.network.node(operation.node.inputs[index]);
+        let copy = Amount::once(operation.number().saturating_mul(of.shape.elements()));
+        ((turned && of.is_common()).then_some(copy), operation.tracked(1 - index))
+    };
+    reading(rule, operation, vec![operand(0), operand(1)]).backward([InputGradient(1), InputGradient(0)])
+}
+
 /// Copies of some of the operands, which stay where backward needs them, and the result.
 fn reading(rule: Rule, operation: Operation, operands: Vec<(Option<Amount>, bool)>) -> Rule {
     let needed = |needed: bool| needed && operation.step.trains();
@@ -52,4 +65,37 @@ fn reading(rule: Rule, operation: Operation, operands: Vec<(Option<Amount>, bool
     let made = kept.into_iter().map(|(copy, _)| Keep(copy)).chain(borrowed.iter().map(|(copy, _)| Take(*copy)));
     let gone: Vec<Move> = borrowed.iter().map(|_| Drop(0)).collect();
     rule.forward(made.collect::<Vec<_>>()).forward([Output]).forward(gone).saves(saves.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Simulation;
+    use perf4sight_base::error::Result;
+    use perf4sight_network::{Activation, Linear, NetworkBuilder, Op, Reduction, Runs, Shape};
+    use perf4sight_platform::Platform;
+    use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
+
+    /// `o(einsum('ebtf,efd->ebtd', tanh(einsum('btd,edf->ebtf', x, w1)), w2).mean(0))` with 4 experts: the peak of PyTorch's allocator over three steps of AdamW with 64 samples
+    /// of 16 x 48, classes of 11, is 5,448,136 bytes (PyTorch 2.15). With a copy of the experts' weights for every sample it would be twice as much.
+    #[test]
+    fn experts_are_multiplied_once_for_all_samples() -> Result<()> {
+        let mut builder = NetworkBuilder::new("experts", Shape::new([16, 48]));
+        let first = builder.add("w1", Op::Parameter(Shape::new([48, 384])), &[])?;
+        let apart = builder.add("apart", Op::MatMul, &[builder.input(), first])?;
+        builder.set_runs(apart, Runs::SamplesAsRows { turned: true });
+        let experts = builder.add("experts", Op::Reshape(Shape::new([16, 4, 96])), &[apart])?;
+        let turned = builder.add("turned", Op::Transpose { order: vec![1, 0, 2] }, &[experts])?;
+        let bent = builder.add("bent", Op::Activation(Activation::Tanh), &[turned])?;
+        let second = builder.add("w2", Op::Parameter(Shape::new([4, 96, 48])), &[])?;
+        let back = builder.add("back", Op::MatMul, &[bent, second])?;
+        builder.set_runs(back, Runs::SamplesAsRows { turned: false });
+        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: false };
+        let mean = builder.add("mean", mean, &[back])?;
+        let last = builder.add("o", Op::Linear(Linear { out_features: 11, bias: true }), &[mean])?;
+        let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
+        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let peak = Simulation::new(&network, step, &cpu).peak(64).allocated.0 as f64;
+        assert!((peak / 5_448_136.0 - 1.0).abs() < 0.01, "{peak}");
+        Ok(())
+    }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Operations<'a> {
     let_go: Vec<Vec<NodeId>>,
     /// Per node, whether backward needs something of its forward.
     kept: Vec<bool>,
+    /// Per node, whether its gradient is one for all samples.
+    summed: Vec<bool>,
 }
 
 /// The kernels of a device, and whether the memory counts that they borrow within one operator.
@@ -65,8 +67,17 @@ impl<'a> Operations<'a> {
         let users = users(network, &rules);
         let learned = network.nodes().iter().map(|node| network.learned(node)).collect();
         let kept = network.nodes().iter().zip(tracked).map(|(node, tracked)| network.is_kept(node, *tracked)).collect();
-        Operations { numbers, rules, users, learned, reads: network.uses(), let_go: let_go(network), kept, trained }
+        let (reads, let_go, summed) = (network.uses(), let_go(network), summed(network));
+        Operations { numbers, rules, users, learned, reads, let_go, kept, summed, trained }
     }
+}
+
+/// Which parameters products of all samples alone read.
+fn summed(network: &Network) -> Vec<bool> {
+    let readers = network.readers();
+    let at_once = |readers: &[NodeId]| readers.iter().all(|&reader| network.node(reader).multiplies_at_once());
+    let nodes = network.nodes().iter().zip(&readers);
+    nodes.map(|(node, readers)| node.is_common() && !readers.is_empty() && at_once(readers)).collect()
 }
 
 fn let_go(network: &Network) -> Vec<Vec<NodeId>> {
@@ -169,7 +180,11 @@ impl<'a> StepContext<'a> {
 
     /// Bytes of the gradient of a result.
     pub fn gradient(&self, id: NodeId) -> Amount {
-        Amount::tensor(&self.network.node(id).shape, self.operations.numbers[id.index()].result.bytes())
+        let (shape, number) = (&self.network.node(id).shape, self.operations.numbers[id.index()].result.bytes());
+        match self.operations.summed[id.index()] {
+            true => Amount::once(number.saturating_mul(shape.elements())),
+            false => Amount::tensor(shape, number),
+        }
     }
 
     /// Bytes of a result.

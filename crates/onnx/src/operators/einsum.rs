@@ -5,7 +5,7 @@ use crate::call::{Call, Misfit, Outcome};
 use crate::number::product;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, Weight};
-use perf4sight_network::{Op, Shape};
+use perf4sight_network::{Op, Runs, Shape};
 
 /// A tensor, with a size and a letter for every axis of its sample.
 struct Operand<'c> {
@@ -28,6 +28,13 @@ struct Roles {
     rows: Vec<char>,
     columns: Vec<char>,
     inner: Vec<char>,
+}
+
+impl Operand<'_> {
+    /// How PyTorch multiplies by a weight that the product reads with its axes in this order; none if it is no weight.
+    fn runs(&self, order: &[char]) -> Option<Runs> {
+        matches!(self.source, Source::Weight(_)).then_some(Runs::SamplesAsRows { turned: self.letters != order })
+    }
 }
 
 pub(super) fn einsum(to: &mut Translation, call: &Call) -> Outcome {
@@ -132,21 +139,13 @@ fn multiplied(
     let outer = sizes(stack);
     let [height, width, depth] = [rows, columns, inner].map(|letters| whole(letters));
     let free = [sizes(rows), sizes(columns)].concat();
-    let left = matrices(
-        to,
-        call,
-        &a,
-        &[stack.as_slice(), rows, inner].concat(),
-        [outer.as_slice(), &[height, depth]].concat(),
-    )?;
-    let right = matrices(
-        to,
-        call,
-        &b,
-        &[stack.as_slice(), inner, columns].concat(),
-        [outer.as_slice(), &[depth, width]].concat(),
-    )?;
+    let [left, right] =
+        [[rows, inner], [inner, columns]].map(|[first, second]| [stack.as_slice(), first, second].concat());
+    let runs = [a.runs(&left), b.runs(&right)].into_iter().flatten().next();
+    let left = matrices(to, call, &a, &left, [outer.as_slice(), &[height, depth]].concat())?;
+    let right = matrices(to, call, &b, &right, [outer.as_slice(), &[depth, width]].concat())?;
     let node = to.add_like(own_name(call), Op::MatMul, &[left, right])?;
+    runs.into_iter().for_each(|runs| to.builder.set_runs(node.id, runs));
     let node = shaped(to, call, node, [outer, free].concat())?;
     turned(to, call, node, &[stack.as_slice(), rows, columns].concat(), wanted)
 }
@@ -191,4 +190,30 @@ fn shaped(to: &mut Translation, call: &Call, node: Feature, dims: Vec<usize>) ->
         return Ok(node);
     }
     to.add_like(&format!("{}_shaped", own_name(call)), Op::Reshape(shape), &[node])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{Draft, Is, Named, text};
+    use perf4sight_network::Runs;
+
+    /// `torch.einsum` in PyTorch 2.15 (`sumproduct_pair` of Linear.cpp): the profiler shows a clone of the weight [4, 6, 8] and one `bmm` of [1, 2 * 3, 6] with [1, 6, 32] for the
+    /// first, a `bmm` of [4, 2 * 3, 6] with [4, 6, 8] without a clone for the second.
+    #[test]
+    fn a_weight_is_read_once_for_all_samples() {
+        for (equation, turned, macs) in [("btd,edf->ebtf", true, 3 * 6 * 32), ("bted,edf->btef", false, 4 * 3 * 6 * 8)]
+        {
+            let dims = match turned {
+                true => vec![Named("batch"), Is(3), Is(6)],
+                false => vec![Named("batch"), Is(3), Is(4), Is(6)],
+            };
+            let draft = Draft::opset(17).input("x", dims).weight("w", [4, 6, 8]);
+            let network =
+                draft.node("Einsum", &["x", "w"], "y", vec![text("equation", equation)]).output("y").load().network;
+            let runs: Vec<Runs> =
+                network.nodes().iter().map(|node| node.runs).filter(|runs| *runs != Runs::AsWritten).collect();
+            assert_eq!(runs, [Runs::SamplesAsRows { turned }], "{equation}");
+            assert_eq!(network.macs(), macs, "{equation}");
+        }
+    }
 }
