@@ -1,6 +1,6 @@
 //! Which activations overwrite their input: workers and the memory simulation use the same rule.
 
-use super::graph::{Network, NodeId};
+use super::graph::{Network, Node, NodeId};
 use super::keeping::Keeping;
 use super::op::{Activation, Op, Storage};
 
@@ -23,7 +23,25 @@ impl Network {
         let overwrites =
             |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == Storage::Own;
         let may = |op: &Op| is_rectifier(op) || self.keeping() == Keeping::Least && may_overwrite(op);
-        self.nodes().iter().map(|node| may(&node.op) && overwrites(node.inputs[0])).collect()
+        let assigns = |node: &Node| self.assigned(node).is_some_and(|whole| overwrites(self.viewed(whole, &uses)));
+        self.nodes().iter().map(|node| may(&node.op) && overwrites(node.inputs[0]) || assigns(node)).collect()
+    }
+
+    /// The input that an assignment writes into.
+    fn assigned(&self, node: &Node) -> Option<NodeId> {
+        let is_assignment = matches!(&node.op, Op::Unknown(unknown) if unknown.is_assignment());
+        node.inputs.first().copied().filter(|whole| is_assignment && self.node(*whole).shape == node.shape)
+    }
+
+    /// What views show that nothing else reads: exporters turn the axis that is assigned along to the front, and back.
+    fn viewed(&self, mut of: NodeId, uses: &[usize]) -> NodeId {
+        // A transposition moves what kernels read in another order, and is a view in PyTorch.
+        let is_view =
+            |node: &Node| matches!(node.op, Op::Transpose { .. }) || self.facts(node).storage == Storage::View;
+        while uses[of.index()] == 1 && is_view(self.node(of)) {
+            of = self.node(of).inputs[0];
+        }
+        of
     }
 }
 
@@ -40,7 +58,7 @@ pub fn may_overwrite(op: &Op) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Activation, Binary, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window};
+    use crate::{Activation, Binary, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Unknown, Window};
 
     #[test]
     fn a_relu_spares_what_others_still_need() {
@@ -59,6 +77,22 @@ mod tests {
             network.iter().filter(|(id, _)| in_place[id.index()]).map(|(_, node)| node.name.as_str()).collect();
         // The input stays for the next step, conv is read twice, and a ReLU's gradient is read off its result.
         assert_eq!(named, ["of_sum"]);
+    }
+
+    #[test]
+    fn an_assignment_writes_into_what_nothing_else_reads() {
+        let written = |shared: bool| {
+            let mut builder = NetworkBuilder::new("assigned", Shape::new([4, 8]));
+            let twice = builder.add("twice", Op::Binary(Binary::Mul), &[builder.input()]).unwrap();
+            let turned = builder.add("turned", Op::Transpose { order: vec![1, 0] }, &[twice]).unwrap();
+            let put = builder.add("put", Op::Slice { axis: 1, start: 0, length: 1 }, &[turned]).unwrap();
+            let put = if shared { put } else { builder.input() };
+            let assigned = Op::Unknown(Unknown::new("ScatterND", Shape::new([8, 4]), 0));
+            let assigned = builder.add("assigned", assigned, &[turned, put]).unwrap();
+            let network = builder.finish(assigned);
+            network.in_place()[network.output().index()]
+        };
+        assert_eq!([false, true].map(written), [true, false]);
     }
 
     #[test]

@@ -17,17 +17,27 @@ impl Unknown {
         matches!(self.op_type.as_str(), "LSTM" | "GRU" | "RNN")
     }
 
-    /// A cautious guess: the result has its own memory, and backward needs every input.
+    /// Whether it writes elements into its first input: an assignment to a part of a tensor, which PyTorch does in place.
+    pub fn is_assignment(&self) -> bool {
+        matches!(self.op_type.as_str(), "ScatterND" | "ScatterElements" | "Scatter")
+    }
+
+    /// A cautious guess: the result has its own memory, and backward needs every input. Of assignments it needs places alone (`scatter`, `index_put`,
+    /// `CopySlices`), and what follows may overwrite their result.
     pub(super) fn facts(&self, at: At) -> Facts<'_> {
         // If an operation has several outputs, the whole cost is counted at the first.
         let again = continued(at).next().is_some();
         let [inputs, outputs] = [at.inputs().next().map_or(0.0, |input| input.elements() as f64), at.outputs()];
+        let (storage, needs) = match self.is_assignment() {
+            true => (Storage::Own, Needs::Nothing),
+            false => (Storage::Needed, Needs::Inputs),
+        };
         Facts {
             weights: vec![Weight { dims: Shape::new([self.parameters as usize]), spans: Spans::Nothing }],
             macs: if again { 0 } else { self.macs },
             across: self.across,
-            storage: Storage::Needed,
-            needs: Needs::Inputs,
+            storage,
+            needs,
             auxiliary: self.is_recurrent().then_some(Auxiliary::States),
             traffic: Traffic::new(inputs + outputs, inputs + 2.0 * outputs),
             ..Facts::new(Nature::Unknown(self), Coupling::Unknown(self), Gradient::Made)
