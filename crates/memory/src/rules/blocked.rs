@@ -162,7 +162,7 @@ impl Blocked<'_> {
     fn weight_gradient(&self) -> Vec<Move> {
         let filters = Take(self.filters());
         let plain = self.sums_apart() && self.reads_plain_image();
-        if self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain)) {
+        if self.kernel.is_wide_volume() || self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain)) {
             self.weight_gradient_by_columns()
         } else if self.sums_apart() {
             self.summed_weight_gradient()

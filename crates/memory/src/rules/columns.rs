@@ -5,7 +5,7 @@
 //! on small images (`init_conf` of src/cpu/x64/jit_avx512_common_conv_kernel.cpp). What jit_gemm_convolution borrows instead was read off
 //! PyTorch 2.11 with its profiler: images of 4 to 65 pixels, 32 to 2,048 channels, dilations up to 36, one and two threads.
 
-use super::blocked::{Blocked, pixels};
+use super::blocked::{Blocked, Kernel};
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::amount::{Amount, product};
@@ -133,6 +133,18 @@ fn shared(channels: usize, most: usize) -> usize {
     ALL / (together.unwrap_or(1) + 1)
 }
 
+impl Kernel<'_> {
+    /// Whether it sees a volume by planes for whose width the library has no weight gradient of its own.
+    pub fn is_wide_volume(&self) -> bool {
+        matches!(*self.sides, [_, _, width] if width > WIDEST) && self.groups == 1
+    }
+}
+
+/// Pixels of the last two axes.
+fn plane(image: &Shape) -> u64 {
+    image.dims().iter().rev().take(2).map(|&side| side as u64).product()
+}
+
 impl Blocked<'_> {
     /// The result, from columns cut into blocks.
     pub fn forward_by_columns(&self) -> Vec<Move> {
@@ -154,17 +166,17 @@ impl Blocked<'_> {
         let filters = self.plain_filters();
         let held = filters.times(4).and(self.unless_kept(Amount::once(0)));
         let columns = Amount::once(self.columns());
-        let of_their_own = pixels(&self.operation.node.shape) / self.threads < SHARED;
+        let of_their_own = plane(&self.operation.node.shape) / self.threads < SHARED;
         let others = if of_their_own { self.threads - 1 } else { 0 };
         let more = held.and(columns).times(others).starting_at(2);
         let moves = [Take(self.unless_kept(filters)), Take(columns), Take(held), Take(more)];
         moves.into_iter().chain([Drop(0), Drop(0), Drop(0), WeightGradient(0), Drop(0)]).collect()
     }
 
-    /// Bytes of the columns of one image: the pixels of every window.
+    /// Bytes of the columns of one image, or of one plane of a volume: the pixels of every window.
     fn columns(&self) -> u64 {
         let element = self.operation.number();
-        product([element, self.seen(), self.kernel.area(), pixels(&self.operation.node.shape)])
+        product([element, self.seen(), self.kernel.area(), plane(&self.operation.node.shape)])
     }
 
     /// Filters in PyTorch's layout.
@@ -177,7 +189,10 @@ impl Blocked<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_network::Window;
+    use crate::{Role, Simulation};
+    use perf4sight_network::{NetworkBuilder, Op, Volume, Window};
+    use perf4sight_platform::Platform;
+    use perf4sight_step::workload::{Stage, Step};
 
     /// Which of the three passes oneDNN runs by columns.
     fn by_columns(channels: [usize; 2], kernel: usize, image: usize, dilation: usize) -> [bool; 3] {
@@ -197,6 +212,23 @@ mod tests {
             let conv = Conv { out_channels: 32, window, groups: 1, bias: false };
             let reach = Reach::of(&conv, &Shape::new([3, 96, 96]), &Shape::new([32, 96 / kernel, 96 / kernel]));
             assert_eq!([true, false].map(|plain| reach.runs_weight_gradient(plain)), jit, "{kernel}");
+        }
+    }
+
+    /// PyTorch 2.15 with its profiler, two threads, two samples of 3 x 4 x 64 x 64: the first two tensors that `convolution_backward` makes, a copy of the filters and what
+    /// the kernel borrows; the latter without the bias's gradient, which it holds too.
+    #[test]
+    fn wide_kernels_of_volumes_hold_columns_of_a_plane_for_every_thread() {
+        for (kernel, expected) in [([2, 16, 16], 393_216 + 3_342_336), ([1, 16, 16], 196_608 + 1_671_168)] {
+            let mut builder = NetworkBuilder::new("patches", Shape::new([3, 4, 64, 64]));
+            let window = Volume { kernel, stride: kernel, padding: [0; 3], dilation: [1; 3], ceil: false };
+            let conv = Op::Conv3d(Conv { out_channels: 64, window, groups: 1, bias: true });
+            let conv = builder.add("conv", conv, &[builder.input()]).unwrap();
+            let network = builder.finish(conv);
+            let platform = Platform::named("cpu").unwrap();
+            let simulation = Simulation::new(&network, Step::published(Stage::Training), &platform);
+            let borrowed = simulation.alive(2).bytes(Role::Workspace);
+            assert_eq!(borrowed.0, expected, "{kernel:?}");
         }
     }
 
