@@ -15,6 +15,7 @@
 
 #![warn(missing_docs)]
 
+mod adapters;
 mod align;
 mod attributes;
 mod batch;
@@ -246,7 +247,10 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     let recurrent = network.nodes().iter().filter(|node| matches!(node.op, Op::Recurrent(_))).count();
     // Memory of a module that was followed is exact.
     let recurrent = (recurrent > 0 && network.followed().is_none()).then_some(Warning::Recurrent(recurrent));
-    [outputs, unknown_operations(network), across, recurrent, borrowing(network)].into_iter().flatten()
+    // Of a module it is known.
+    let adapters = if network.followed().is_some() { Vec::new() } else { adapters::adapters(network) };
+    let adapters = (!adapters.is_empty()).then_some(Warning::Adapters(adapters));
+    [outputs, unknown_operations(network), adapters, across, recurrent, borrowing(network)].into_iter().flatten()
 }
 
 /// The operators whose kernels borrow memory by their sizes.

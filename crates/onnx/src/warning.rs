@@ -39,6 +39,8 @@ pub(super) enum Warning {
     RestoredBatchNorm(usize),
     MaybeFusedBatchNorm,
     NoDropout,
+    /// Layers that look like adapters.
+    Adapters(Vec<[String; 2]>),
     AcrossSamples(Vec<String>),
     /// Number of recurrent layers.
     Recurrent(usize),
@@ -166,6 +168,7 @@ impl Display for Warning {
             Warning::RestoredBatchNorm(count) => restored_batch_norm(f, *count),
             Warning::MaybeFusedBatchNorm => f.write_str(MAYBE_FUSED),
             Warning::NoDropout => f.write_str(NO_DROPOUT),
+            Warning::Adapters(layers) => write_adapters(f, layers),
             Warning::AcrossSamples(nodes) => across_samples(f, nodes),
             Warning::Recurrent(count) => write!(
                 f,
@@ -182,6 +185,17 @@ impl Display for Warning {
             Warning::FixedSizes(nodes, input) => fixed_sizes(f, nodes, input),
         }
     }
+}
+
+fn write_adapters(f: &mut Formatter, layers: &[[String; 2]]) -> Result {
+    let [narrow, behind] = &layers[0];
+    write!(
+        f,
+        "{narrow} and {behind}{} lie beside a wider layer, as adapters do (LoRA): which weights are trained is in no file, so that all are taken to be, with gradients and \
+         states of the optimizer; if others are frozen, name those that are trained, as in --trainable {narrow},{behind}; perf4sight.estimate_memory reads \
+         requires_grad",
+        more(layers.len(), |more| format!(" and {more} more pairs"))
+    )
 }
 
 fn several_outputs(f: &mut Formatter, names: &[String]) -> Result {
