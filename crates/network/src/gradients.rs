@@ -15,6 +15,28 @@ impl Network {
         asked
     }
 
+    /// For every node that autograd records although its gradient is not computed, the last node that reads what follows from it: until then it
+    /// keeps what backward would need. None for all others, and where some weights were frozen.
+    pub fn recorded_until(&self) -> Vec<Option<usize>> {
+        let is_whole = |node: &Node| !node.is_reached || !self.is_trained(node) || self.trains(node);
+        if !self.nodes().iter().all(is_whole) {
+            return vec![None; self.nodes().len()];
+        }
+        let mut recorded: Vec<bool> = Vec::with_capacity(self.nodes().len());
+        for node in self.nodes() {
+            let follows = self.is_trained(node) || node.inputs.iter().any(|input| recorded[input.index()]);
+            recorded.push(follows && self.has_gradient(node));
+        }
+        let mut until: Vec<Option<usize>> = (0..recorded.len()).map(Some).collect();
+        for (id, node) in self.iter().rev() {
+            let is_dead = recorded[id.index()] && !node.is_reached;
+            let last = until[id.index()].filter(|_| is_dead).unwrap_or(id.index());
+            node.inputs.iter().for_each(|input| until[input.index()] = until[input.index()].max(Some(last)));
+            until[id.index()].take_if(|_| !is_dead);
+        }
+        until
+    }
+
     /// Whether a step computes the gradient of a node's weights, its own or shared ones.
     pub fn trains(&self, node: &Node) -> bool {
         node.is_reached && self.learned(node).contains(&true)

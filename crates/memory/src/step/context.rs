@@ -28,6 +28,10 @@ pub(crate) struct Operations<'a> {
     kept: Vec<bool>,
     /// Per node, whether its gradient is one for all samples.
     summed: Vec<bool>,
+    /// Per node, whether autograd records it although its gradient is not computed.
+    recorded: Vec<bool>,
+    /// Per node, those of them that autograd has recorded until it ran.
+    forgotten: Vec<Vec<NodeId>>,
 }
 
 /// The kernels of a device, and whether the memory counts that they borrow within one operator.
@@ -68,7 +72,13 @@ impl<'a> Operations<'a> {
         let learned = network.nodes().iter().map(|node| network.learned(node)).collect();
         let kept = network.nodes().iter().zip(tracked).map(|(node, tracked)| network.is_kept(node, *tracked)).collect();
         let (reads, let_go, summed) = (network.uses(), let_go(network), summed(network));
-        Operations { numbers, rules, users, learned, reads, let_go, kept, summed, trained }
+        let until = network.recorded_until();
+        let recorded = until.iter().map(Option::is_some).collect();
+        let mut forgotten = vec![Vec::new(); until.len()];
+        for ((id, _), until) in network.iter().zip(until) {
+            until.into_iter().for_each(|until| forgotten[until].push(id));
+        }
+        Operations { numbers, rules, users, learned, reads, let_go, kept, summed, recorded, forgotten, trained }
     }
 }
 
@@ -152,6 +162,16 @@ impl<'a> StepContext<'a> {
     /// Whether autograd computes the gradient of a node's result.
     pub fn is_tracked(&self, id: NodeId) -> bool {
         self.operations.trained.gradients[id.index()]
+    }
+
+    /// Whether autograd records a node although its gradient is not computed.
+    pub fn is_recorded(&self, id: NodeId) -> bool {
+        self.operations.recorded[id.index()]
+    }
+
+    /// The nodes that autograd forgets after one, for what follows from them goes to no loss.
+    pub fn forgotten(&self, id: NodeId) -> &[NodeId] {
+        &self.operations.forgotten[id.index()]
     }
 
     /// How often each result is read in forward, the network's results once more.

@@ -63,7 +63,7 @@ impl<'a> ForwardRecorder<'a> {
     }
 
     fn needs_backward(&self, id: NodeId) -> bool {
-        self.context.step.trains() && self.context.is_tracked(id)
+        self.context.step.trains() && (self.context.is_tracked(id) || self.context.is_recorded(id))
     }
 
     /// Holds the tensors that autograd saves: of a node's inputs, as they are or as they were read, and, where it ran, of its result.
