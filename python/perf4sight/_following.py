@@ -314,8 +314,9 @@ def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> A
 
 # What backward does in place, but never where PyTorch is watched, to what nobody but autograd holds: adding to a gradient another one that it meets
 # (`isTensorSubclassLike` in torch/csrc/autograd/input_buffer.cpp), and filling zeros with a gradient (`value_selecting_reduction_backward` of
-# aten/src/ATen/native/ReduceOps.cpp, `gather_backward` of TensorAdvancedIndexing.cpp, `index_backward` of torch/csrc/autograd/FunctionsManual.cpp, and others).
-IN_PLACE = ("aten.add.Tensor", "aten.scatter.src", "aten.scatter_add.default", "aten.index_add.default", "aten.index_put.default")
+# aten/src/ATen/native/ReduceOps.cpp, `gather_backward` of TensorAdvancedIndexing.cpp, `index_backward` of torch/csrc/autograd/FunctionsManual.cpp, and others), and hiding
+# the smaller of two numbers (`maximum` of tools/autograd/derivatives.yaml).
+IN_PLACE = ("aten.add.Tensor", "aten.scatter.src", "aten.scatter_add.default", "aten.index_add.default", "aten.index_put.default", "aten.masked_fill.Scalar")
 
 
 def _layers() -> Any:
@@ -468,9 +469,10 @@ def _alone() -> Dict[str, Tuple[int, int]]:
             return function(*args, **(kwargs or {}))
 
     with torch.enable_grad():
-        first, *others = (torch.empty(1, requires_grad=True).sin() for _ in range(5))
+        first, *others = (torch.empty(1, requires_grad=True).sin() for _ in range(6))
         place = torch.zeros(1, dtype=torch.long)
-        results = [first * 2.0 + first * 3.0, others[0].max(0)[0], others[1].gather(0, place), others[2].index_select(0, place), others[3][place]]
+        results = [first * 2.0 + first * 3.0, others[0].max(0)[0], others[1].gather(0, place), others[2].index_select(0, place), others[3][place],
+                   torch.maximum(others[4], torch.zeros(1))]
         totals = [result.sum() for result in results]
     del first, others, results
     for total in totals:

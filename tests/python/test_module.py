@@ -207,7 +207,7 @@ class Estimates(unittest.TestCase):
         self.follows({
             "index": lambda x: x[:, places], "index_last": lambda x: x[:, :, numbers], "index_select": lambda x: x.index_select(1, places),
             "product": lambda x: x + x.sigmoid().prod(1, keepdim=True), "product_of_pairs": lambda x: x.sigmoid().unflatten(1, (64, 2)).prod(2),
-            "product_of_all": lambda x: x + x.sigmoid().prod(), "product_so_far": lambda x: x.sigmoid().cumprod(1),
+            "maximum": lambda x: torch.maximum(x, torch.zeros(1)), "product_of_all": lambda x: x + x.sigmoid().prod(), "product_so_far": lambda x: x.sigmoid().cumprod(1),
             "entropy": lambda x: x * entropy(x).mean(1, keepdim=True), "weighed_entropy": lambda x: entropy(x, pos_weight=classes)})
 
     @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
