@@ -2,6 +2,7 @@
 //! lacks, such as the intermediate results that a module's own code keeps.
 
 use super::graph::{Network, Node, NodeId};
+use super::keeping::Runs;
 use super::op::{Cell, Nature, Op};
 use perf4sight_step::workload::{Checkpoint, Step};
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ impl Kernels {
             Kernels::Convolution => {
                 matches!(nature, Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_))
             }
-            Kernels::BatchNorm => matches!(node.op, Op::BatchNorm { .. }),
+            Kernels::BatchNorm => matches!(node.op, Op::BatchNorm { .. }) || node.runs == Runs::InstanceNorm,
             Kernels::Attention => matches!(nature, Nature::Attention),
             Kernels::Lstm => {
                 matches!(nature, Nature::Recurrent(layer) if layer.cell == Cell::Lstm)

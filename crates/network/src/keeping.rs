@@ -45,6 +45,9 @@ pub enum Runs {
         /// Whether the weight is copied.
         turned: bool,
     },
+    /// `instance_norm`: batch normalisation of one sample that has the channels of all samples
+    /// (aten/src/ATen/native/Normalization.cpp). A group normalisation whose groups are single channels is an operator of its own.
+    InstanceNorm,
     /// A part of a `torch.autograd.Function`, which keeps nothing but what the function reads.
     InFunction,
 }

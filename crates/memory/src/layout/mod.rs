@@ -89,6 +89,16 @@ impl Layout {
         true
     }
 
+    /// A volume whose planes are images that follow each other in memory: samples of a 2-D convolution (`x.reshape(batch * frames, ...)`).
+    pub fn of_frames(sizes: Vec<u64>) -> Self {
+        Layout::dense(sizes, &[0, 2, 1, 3, 4])
+    }
+
+    /// Whether it is such a volume.
+    pub fn is_of_frames(&self) -> bool {
+        self.sizes.len() == 5 && self.lies_like(&Layout::of_frames(self.sizes.clone()))
+    }
+
     /// Whether it has no gaps, in channels-last order where it is such an image.
     pub fn is_dense(&self) -> bool {
         match self.is_channels_last() {

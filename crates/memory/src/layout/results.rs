@@ -61,6 +61,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
             Layout::contiguous(once).expanded(sizes)
         }
         Op::Conv(_) if reads_row => Layout::contiguous(sizes),
+        Op::Conv3d(conv) if conv.window.moves_by_frames() && inputs[0].is_of_frames() => Layout::of_frames(sizes),
         Op::Conv(_) | Op::ConvTranspose(_) | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => {
             image(sizes, inputs)
         }

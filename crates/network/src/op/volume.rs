@@ -11,6 +11,11 @@ impl Volume {
         Volume { kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [1; 3], ceil: false }
     }
 
+    /// Whether it sees each plane by itself, as a convolution of images does.
+    pub fn moves_by_frames(&self) -> bool {
+        (self.kernel[0], self.stride[0], self.padding[0]) == (1, 1, 0)
+    }
+
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         self.positions(input, volume(input)?[0])
     }

@@ -6,7 +6,7 @@ use crate::notes::reads_parameter;
 use crate::pending::Pending;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, elements};
-use perf4sight_network::{Activation, Affine, Binary, Keeping, NodeId, Op, Reduction, Shape};
+use perf4sight_network::{Activation, Affine, Binary, Keeping, NodeId, Op, Reduction, Runs, Shape};
 
 #[cfg(test)]
 mod tests;
@@ -90,6 +90,7 @@ pub(super) fn instance(to: &mut Translation, call: &Call) -> Outcome {
     let input = of_images(to, call)?;
     let groups = to.builder.shape(input.id).channels();
     let node = grouped(to, call, input, groups)?;
+    to.builder.set_runs(node.id, Runs::InstanceNorm);
     let view = to.builder.node(input.id);
     if let (Op::Reshape(_) | Op::Flatten, &[whole]) = (&view.op, view.inputs.as_slice())
         && to.builder.shape(whole).channels().is_multiple_of(groups)
@@ -174,7 +175,11 @@ pub(super) fn ungrouped(
 pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: Binary) -> bool {
     let node = to.builder.node(input.id);
     let (channels, rank) = (node.shape.channels(), node.shape.rank());
-    let Op::GroupNorm { groups, affine } = node.op else { return false };
+    // The scale of an instance normalisation is its operator's.
+    let Op::GroupNorm { groups, affine } = node.op.clone() else { return false };
+    if node.runs == Runs::InstanceNorm {
+        return false;
+    }
     let next = match affine {
         Affine::None if binary == Binary::Mul => Affine::Scale,
         Affine::Scale if binary == Binary::Add => Affine::ScaleAndShift,
