@@ -73,17 +73,19 @@ fn clip(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let low = call.number("min", 1).unwrap_or(f64::NEG_INFINITY);
     let high = call.number("max", 2).unwrap_or(f64::INFINITY);
-    // `clamp` keeps its input, a ReLU its result; ReLU6 is `hardtanh` to PyTorch.
+    // `clamp` keeps its input, a ReLU its result; ReLU6 is `hardtanh` to PyTorch, whose exporters write a ReLU as one.
     let may_be = |activation| to.ours || !curves::is_spelled_out(activation, notes::operation(call.node));
-    match (low, high) {
-        (0.0, 6.0) if may_be(Activation::Relu6) => activate(to, call, Activation::Relu6),
-        // Exporters write "no upper bound" as the largest single-precision number.
-        (0.0, high) if high >= f64::from(f32::MAX) && may_be(Activation::Relu) => activate(to, call, Activation::Relu),
-        _ => {
-            let curve = to.curves.map(input.id, |x| x.max(low).min(high));
-            recognise_or(to, call, &[input], curve, Op::Activation(Activation::Clip))
-        }
+    if (low, high) == (0.0, 6.0) && may_be(Activation::Relu6) {
+        return activate(to, call, Activation::Relu6);
     }
+    let curve = to.curves.map(input.id, |x| x.max(low).min(high));
+    // Exporters write "no upper bound" as the largest single-precision number.
+    if low == 0.0 && high >= f64::from(f32::MAX) {
+        let node = to.add_like(own_name(call), Op::Activation(Activation::Clip), &[input])?;
+        to.curves.set(node.id, curve);
+        return single(node);
+    }
+    recognise_or(to, call, &[input], curve, Op::Activation(Activation::Clip))
 }
 
 /// A function of one feature and numbers, which may be a part of an activation.
