@@ -5,13 +5,13 @@ use crate::call::{Call, Misfit, Outcome};
 use crate::number::wholes;
 use crate::parameters::Tie;
 use crate::tensor::Constant;
-use crate::translate::{Translation, single};
+use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, View, Weight};
 use perf4sight_network::{Element, Embedding, Op, Shape};
 
 pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Outcome {
-    let numbers = call.feature(1)?;
     let [rows, width] = call.fixed(0)?;
+    let numbers = found(to, call)?;
     let looked = to.builder.node(numbers.id);
     // A table of numbers that was repeated for every sample.
     let fixed =
@@ -23,6 +23,16 @@ pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Ou
     let inputs = if fixed.is_some() { Vec::new() } else { vec![numbers.id] };
     let id = to.builder.insert(&to.free(&to.name(call)), Op::Embedding(Embedding { rows, width, fixed }), &inputs)?;
     counted(to, call, Feature { id, ..numbers })
+}
+
+/// What rows are looked up by. Places that were found, as by `argmin`, count as numbers.
+fn found(to: &mut Translation, call: &Call) -> Result<Feature, Misfit> {
+    let numbers = call.feature(1)?;
+    let looked = to.builder.node(numbers.id);
+    match looked.element == Element::Number && !matches!(looked.op, Op::Parameter(_)) {
+        true => to.add_like(&format!("{}_places", own_name(call)), Op::Cast(Element::Integer), &[numbers]),
+        false => Ok(numbers),
+    }
 }
 
 /// A lookup by numbers that are the same for every sample, such as positions, if the table has a name of PyTorch's

@@ -197,9 +197,11 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
     let name = call.node.output[output].as_str();
     let ruled = ruled(to, call, output);
     let across = ruled.as_ref().is_some_and(|ruled| ruled.across);
+    // An open dimension may be a multiple of the batch, such as all pixels of all images.
+    let shares = ruled.as_ref().and_then(|ruled| ruled.batch).is_some_and(|batch| !batch.alone());
+    let is_told = !across && !shares && !has_data_dependent_shape(call);
     // Two axes with the length of the batch are declared only for the file's own batch.
-    if let Some(dims) = to.values.declared_dims(name, to.samples).filter(|_| !across && !has_data_dependent_shape(call))
-    {
+    if let Some(dims) = to.values.declared_dims(name, to.samples).filter(|_| is_told) {
         let fits = |ruled: Ruled| ruled.batch.filter(|batch| batch.axis < dims.len());
         let batch = held(to, name, &dims, ruled.and_then(fits), input);
         return Ok(Extent { shape: sample(&dims, batch)?, batch, guessed: false, across });

@@ -510,3 +510,22 @@ fn an_attention_that_was_taken_apart_stays_so_where_it_is_written() {
     let product = add("product", Op::MatMul, &[weights, input]);
     rewritten(&builder.finish(product));
 }
+
+/// VQ-VAE: the row of a table that is nearest to each pixel of each image. PyTorch 2.15's default exporter declares the lookup as [256*batch, 16]; two samples of 16 x 16 pixels give
+/// [2, 16, 16, 16].
+#[test]
+fn rows_are_looked_up_by_places_of_all_pixels() {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(16), Is(16), Is(16)]).weight("w", [64, 16]);
+    let draft = draft.node("Transpose", &["x"], "turned", vec![with::ints("perm", vec![0, 2, 3, 1])]);
+    let draft = draft.numbers("flat", &[-1, 16]).node("Reshape", &["turned", "flat"], "pixels", vec![]);
+    let draft = draft.weight("t", [16, 64]).node("MatMul", &["pixels", "t"], "near", vec![]);
+    let keep = vec![with::int("axis", 1), with::int("keepdims", 0)];
+    let draft = draft.node("ArgMin", &["near"], "place", keep).node("Gather", &["w", "place"], "row", vec![]);
+    let draft = draft.numbers("as", &[-1, 16, 16, 16]).node("Reshape", &["row", "as"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    assert_eq!(network.output_shape(), &Shape::new([16, 16, 16]));
+    assert!(network.coverage().is_full());
+    let tables: Vec<_> = network.nodes().iter().filter(|node| matches!(node.op, Op::Embedding(_))).collect();
+    assert_eq!(tables.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["w"]);
+    rewritten(&network);
+}
