@@ -9,7 +9,7 @@ use crate::graph::{Kind, RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
 use crate::ranks::{Job, Rank};
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
-use crate::what_if::{Change, InHalf, Known, Outcome, depends_on_step, parse_with, predict};
+use crate::what_if::{Change, InHalf, Known, Outcome, depends_on_step, parse_with, predict, ratio_of_typical};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::{mean, median, percentile};
@@ -34,6 +34,9 @@ pub struct Replayed {
     pub mean: Option<u64>,
     /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
     pub ahead: Option<u64>,
+    /// The typical step in which the rank that the others wait for longest is as they are, as a multiple of the one as it is; none if no other
+    /// does the same.
+    pub without_straggler: Option<f64>,
     /// The scenario that shows it, if the steps themselves do not.
     pub shown_by: Option<String>,
     /// Nanoseconds between which a step without recording is; none if its time is known.
@@ -291,6 +294,7 @@ impl Replayed {
             Ok(outcome)
         };
         let what_ifs = request.what_ifs.iter().map(|text| (text.clone(), predicted(text))).collect();
+        let without_straggler = without_straggler(analysis, &recorded, &communication);
         let step = recorded.typical;
         let schedule = simulate(&step.graph);
         let path = critical_path(&step.graph, &schedule);
@@ -304,6 +308,7 @@ impl Replayed {
             as_recorded,
             mean,
             ahead,
+            without_straggler,
             shown_by,
             plain_bounds,
             critical: shares(&step.graph, &path, before),
@@ -408,6 +413,13 @@ fn steps(recorded: &Recorded) -> Vec<ReplayedStep> {
         ReplayedStep { step: recorded.steps[index], recorded: *time, ranks }
     };
     recorded.recorded.iter().enumerate().map(step).collect()
+}
+
+/// The typical step in which the first straggler is as the others, as a multiple of the one as it is; none if no other rank does the same.
+fn without_straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<f64> {
+    let number = analysis.job.ranks[analysis.first_straggler()?.rank].number;
+    let as_others = parse_with(&format!("rank {number} as the others"), &Known::default()).ok()?;
+    ratio_of_typical(recorded, communication, &[as_others]).ok()
 }
 
 /// Each rank's part of the typical step; its interval is as wide as its parts of the recorded steps differ.

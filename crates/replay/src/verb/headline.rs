@@ -28,11 +28,44 @@ pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
             Percent(error.under_load)
         )
     });
-    format!("{}{}", who_waits(analysis), replay.unwrap_or_default())
+    let costs =
+        replayed.and_then(|replayed| Some((replayed.mean.unwrap_or(replayed.typical), replayed.without_straggler?)));
+    let costs = costs.map(|(step, without)| Costs { step: step as f64 / 1e6, without });
+    format!("{}{}", who_waits(analysis, costs), replay.unwrap_or_default())
 }
 
+/// What waiting for the first straggler costs by the replay: exchanges wait while their ranks compute, too.
+#[derive(Clone, Copy)]
+struct Costs {
+    /// Milliseconds of a step.
+    step: f64,
+    /// The step in which it is as the others, as a multiple of that.
+    without: f64,
+}
+
+impl Costs {
+    /// Milliseconds by which a step is longer.
+    fn longer(self) -> f64 {
+        self.step * (1.0 - self.without)
+    }
+
+    fn sentence(self) -> String {
+        let share = Percent(100.0 * (1.0 - self.without));
+        match self.without <= 1.0 - NOTHING {
+            true => format!(
+                "; by the replay a step without that takes {}, {share} less",
+                Milliseconds(self.step * self.without)
+            ),
+            false => "; by the replay a step without that takes as long, for they wait while they compute".to_owned(),
+        }
+    }
+}
+
+/// A smaller share of a step is nothing.
+const NOTHING: f64 = 0.005;
+
 /// Which rank makes the others wait.
-fn who_waits(analysis: &Analysis) -> String {
+fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
     if analysis.job.ranks.len() == 1 {
         return "one rank alone: who waits for whom is not known".to_owned();
     }
@@ -49,9 +82,10 @@ fn who_waits(analysis: &Analysis) -> String {
     }
     match first.share >= WORTH && certain(analysis, first) {
         true => format!(
-            "{}{}{}{}",
+            "{}{}{}{}{}",
             blame(analysis, first, whole),
-            reason(first),
+            reason(first, costs),
+            costs.map_or_else(String::new, Costs::sentence),
             despite_clocks(analysis, first),
             others(analysis, first)
         ),
@@ -64,7 +98,7 @@ fn who_waits(analysis: &Analysis) -> String {
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
             Percent(100.0 * first.of_all),
-            reason(first)
+            reason(first, None)
         ),
         false if clocks_hide(analysis, first) => format!(
             "the others seem to wait for rank {}, {} of the mean step's {}, {}, but the clocks of the ranks are known to {} only, and whether it makes them wait is not known: more steps show it",
@@ -231,8 +265,10 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
 }
 
 /// What the straggler does longer.
-fn reason(first: &Straggler) -> String {
-    let explains = |longer: f64| longer >= EXPLAINS * first.to_explain();
+fn reason(first: &Straggler, costs: Option<Costs>) -> String {
+    let waiting = first.to_explain();
+    let costs = costs.filter(|_| !first.on_occasions).map_or(waiting, |costs| costs.longer());
+    let explains = |longer: f64| longer >= EXPLAINS * costs.clamp(EXPLAINS * waiting, waiting);
     // What takes longer in one step makes the rank begin the next one later.
     let is_cause = |one: &&Excess| one.activity != Activity::LaterStart || !durations_show(first);
     let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);

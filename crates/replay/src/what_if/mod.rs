@@ -26,8 +26,8 @@ pub use half_rates::HalfRates;
 pub use in_half::{ALL as ALL_IN_HALF, InHalf};
 pub use kernel::{Bits, class_of_kernel};
 pub use one_rank::one_rank;
-pub(crate) use outcome::depends_on_step;
 pub use outcome::{Outcome, Prediction, changed_step, predict};
+pub(crate) use outcome::{depends_on_step, ratio_of_typical};
 pub use tf32::Tf32;
 pub use variations::variations;
 

@@ -235,6 +235,18 @@ pub fn changed_step(
     Ok(with(typical, &references(changes))?.step)
 }
 
+/// The time of the typical step with changes as a multiple of that without.
+///
+/// # Errors
+/// A change that cannot be made to the step.
+pub(crate) fn ratio_of_typical(
+    recorded: &Recorded,
+    communication: &Communication,
+    changes: &[Box<dyn Change>],
+) -> Result<f64> {
+    ratio(recorded.typical.clone(), communication.clone(), &references(changes))
+}
+
 /// The 95 % interval of the mean step with changes as a multiple of that without them, from both of each step: that of the ratio of two
 /// means by Student's t (W. G. Cochran, "Sampling Techniques", 1977, section 6.4). One step shows no spread.
 fn of_mean(of_steps: &[[f64; 2]]) -> [f64; 2] {
