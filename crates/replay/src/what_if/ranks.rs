@@ -14,6 +14,9 @@ struct Ranks {
     /// As before where none is given.
     algorithm: Option<Algorithm>,
     within_node: WithinNode,
+    /// Whether what an operation takes beside its bytes grows with its messages. Traces of one number of ranks do not tell what of it is of
+    /// each message, and what of the operation.
+    messages_count: bool,
 }
 
 /// How fast links within a node are.
@@ -35,7 +38,8 @@ pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
 /// `64`, `64 by tree`, `64 on 8 nodes`, `64 on 8 nodes of 900 Gb/s`.
 fn ranks(text: &str) -> Result<Ranks> {
     let all_alike = |ranks: &str, algorithm| -> Result<Ranks> {
-        Ok(Ranks { ranks: number(ranks, text)?, algorithm, within_node: WithinNode::AsRecorded })
+        let ranks = number(ranks, text)?;
+        Ok(Ranks { ranks, algorithm, within_node: WithinNode::AsRecorded, messages_count: true })
     };
     match (text.split_once(" by "), text.split_once(" on ")) {
         (Some((ranks, word)), None) => all_alike(ranks, Some(algorithm(word.trim(), text)?)),
@@ -79,7 +83,8 @@ fn on_nodes(ranks: u32, nodes: &str, text: &str) -> Result<Ranks> {
         }
         None => WithinNode::AsRecorded,
     };
-    Ok(Ranks { ranks, algorithm: Some(Algorithm::Hierarchical { ranks_per_node: ranks / nodes }), within_node })
+    let algorithm = Some(Algorithm::Hierarchical { ranks_per_node: ranks / nodes });
+    Ok(Ranks { ranks, algorithm, within_node, messages_count: true })
 }
 
 impl Change for Ranks {
@@ -101,15 +106,14 @@ impl Change for Ranks {
     }
 
     fn assumption(&self) -> Option<String> {
-        let more = "every further rank does what a recorded one does at the same time, and has a link of its own as fast as the recorded one: stragglers and congestion that more ranks bring are not in it; the largest process groups grow with the job, smaller ones, as of tensor parallel layers, stay as they are";
+        let more = "every further rank does what a recorded one does at the same time, and has a link of its own as fast as the recorded one: stragglers and congestion that more ranks bring are not in it; the largest process groups grow with the job, smaller ones, as of tensor parallel layers, stay as they are; what an operation takes beside its bytes grows with its messages, and the interval holds a step in which it does not";
         Some(format!("{more}{}", self.of_nodes().unwrap_or_default()))
     }
 
     fn bounds(&self) -> Vec<Box<dyn Change>> {
-        match self.leaves_links_open() {
-            true => vec![Box::new(Ranks { within_node: WithinNode::Free, ..*self })],
-            false => Vec::new(),
-        }
+        let free = self.leaves_links_open().then_some(Ranks { within_node: WithinNode::Free, ..*self });
+        let bounds = free.into_iter().chain([Ranks { messages_count: false, ..*self }]);
+        bounds.map(|bound| Box::new(bound) as Box<dyn Change>).collect()
     }
 }
 
@@ -155,9 +159,11 @@ impl Ranks {
             }
             let cost = communication.groups.get(transfer.group).copied().flatten();
             let bytes = with_ranks(transfer.operation, transfer.bytes.unwrap_or(0), growth);
-            let before =
-                time(cost, shape(transfer.operation, communication.algorithm, old, transfer.bytes.unwrap_or(0)));
-            let after = time(self.on_links(cost, transfer)?, shape(transfer.operation, algorithm, new, bytes));
+            let recorded = shape(transfer.operation, communication.algorithm, old, transfer.bytes.unwrap_or(0));
+            let changed = shape(transfer.operation, algorithm, new, bytes);
+            let messages = if self.messages_count { changed.messages } else { recorded.messages };
+            let before = time(cost, recorded);
+            let after = time(self.on_links(cost, transfer)?, Shape { messages, ..changed });
             let factor = if before > 0.0 { after / before } else { 1.0 };
             let duration = step.graph.node(transfer.node).duration as f64;
             step.graph.set_duration(transfer.node, (duration * factor).round() as u64);
@@ -287,12 +293,30 @@ mod tests {
         let two_nodes = ranks("16 on 2 nodes").unwrap();
         let near = |time: f64, share: f64| (time / recorded / (share / 1.5) - 1.0).abs() < 1e-6;
         assert!(near(time(&two_nodes), 1.875) && near(time(&ranks("16").unwrap()), 1.875));
-        let [bound] = two_nodes.bounds().try_into().unwrap();
+        let [bound, _] = two_nodes.bounds().try_into().unwrap();
         assert!(near(time(bound.as_ref()), 0.125));
         // Recorded links of 0.1 ns a byte carry 80 Gb/s; those of 800 Gb/s take a tenth of the 1.75 within the nodes.
         let faster = ranks("16 on 2 nodes of 800 Gb/s").unwrap();
-        assert!(near(time(&faster), 0.175 + 0.125) && faster.bounds().is_empty());
+        assert!(near(time(&faster), 0.175 + 0.125) && faster.bounds().len() == 1);
         assert!(two_nodes.assumption().unwrap().contains("not in these traces"));
+    }
+
+    /// A ring of 4 passes 6 messages on, one of 16 30. Without bytes an operation takes five times as long, or as long as before.
+    #[test]
+    fn what_is_of_the_operation_does_not_grow() {
+        let shape = Cluster { ranks: 4, per_byte: 0.0, ..Cluster::default() };
+        let Made { job, communication, .. } = cluster(&shape, 1).unwrap();
+        let scenario = Scenario { step: job, communication };
+        let transfer = scenario.step.transfers[0].node;
+        let time = |change: &dyn Change| {
+            let mut scenario = scenario.clone();
+            change.apply(&mut scenario).unwrap();
+            scenario.step.graph.node(transfer).duration as f64
+        };
+        let recorded = scenario.step.graph.node(transfer).duration as f64;
+        let more = ranks("16").unwrap();
+        let [bound] = more.bounds().try_into().unwrap();
+        assert!((time(&more) / recorded - 5.0).abs() < 1e-6 && (time(bound.as_ref()) / recorded - 1.0).abs() < 1e-6);
     }
 
     /// Four ranks on a grid of 2 x 2: groups of two by row, then by column.
