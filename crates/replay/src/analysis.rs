@@ -68,8 +68,8 @@ impl Analysis {
         Analysis { job, exchanges, clocks, waiting, stragglers, exposed, plain }
     }
 
-    /// Refuses ranks that do not seem to be of one job: most of their exchanges in common steps have no counterpart, or other
-    /// times pass between them.
+    /// Refuses ranks that do not seem to be of one job: most of their exchanges in common steps have no counterpart or other sizes, or
+    /// other times pass between them.
     ///
     /// # Errors
     /// Ranks of different jobs.
@@ -77,6 +77,9 @@ impl Analysis {
         let refused = |problem: String| Error::input(problem).expected("traces of one job, of the same run");
         if let Some(strange) = self.clocks.strangers.first() {
             return Err(refused(strange.clone()));
+        }
+        if let Some(sizes) = contradictions::of_most_steps(&self.job, &self.exchanges) {
+            return Err(refused(format!("{sizes}, which cannot be of one job")));
         }
         let in_steps = || self.exchanges.all.iter().filter(|exchange| exchange.step.is_some());
         let calls = in_steps().map(|exchange| exchange.parts.len()).sum::<usize>();

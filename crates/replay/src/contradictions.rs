@@ -1,6 +1,6 @@
 //! What the traces of different ranks say of the same exchange, and what cannot both be true.
 
-use crate::collectives::{Call, Exchange, Exchanges, Operation};
+use crate::collectives::{Call, Exchange, Exchanges, Groups, Operation};
 use crate::ranks::Job;
 use perf4sight_base::units::{Bytes, counted};
 use perf4sight_traces::rank_list;
@@ -13,11 +13,23 @@ pub(crate) fn of(job: &Job, exchanges: &Exchanges) -> Vec<String> {
     let operations = differences(job, exchanges, operation).map(|found| {
         format!("{}: these exchanges are compared as if all were the same, and what rests on them is doubtful", found)
     });
-    let size = |call: &Call| Some(Bytes(call.bytes()?)).filter(|_| has_one_size(call.operation));
     let sizes = differences(job, exchanges, size).map(|found| {
         format!("{}: the largest is used, and what rests on the sizes of these exchanges is doubtful", found)
     });
     operations.into_iter().chain(sizes).chain(strange_groups(job, exchanges)).collect()
+}
+
+/// That in half of the steps or more the sizes of exchanges contradict each other, which libraries refuse or hang in.
+pub(crate) fn of_most_steps(job: &Job, exchanges: &Exchanges) -> Option<String> {
+    let is_odd = |exchange: &&Exchange| difference(job, exchanges, exchange, &size).is_some();
+    let steps: BTreeSet<usize> = exchanges.whole().filter(is_odd).filter_map(|exchange| exchange.step).collect();
+    let are_most = exchanges.groups == Groups::Known && !steps.is_empty() && 2 * steps.len() >= job.steps.len();
+    are_most.then(|| differences(job, exchanges, size))?
+}
+
+/// What a rank passes in, where all pass in as much.
+fn size(call: &Call) -> Option<Bytes> {
+    Some(Bytes(call.bytes()?)).filter(|_| has_one_size(call.operation))
 }
 
 /// Whether every rank passes in the same number of bytes. All-gather and reduce-scatter of PyTorch allow for different ones.

@@ -81,27 +81,31 @@ struct Assumed {
     latency: f64,
     /// How many times that a message may take.
     most: f64,
+    /// Whether the periods may show it: those with waiting for ranks without a trace in them do not, for a short one may wait as long as a long one.
+    may_show: bool,
 }
 
 impl Assumed {
     fn of_group(step: &StepGraph, group: usize) -> Self {
-        let parts = step.transfers.iter().filter(|transfer| transfer.group == group);
-        let mut launches = parts.flat_map(|transfer| &transfer.parts).map(|part| part.launch);
-        match launches.any(|launch| step.graph.resource_of(launch).kind == ResourceKind::Thread) {
-            true => Assumed { latency: ASSUMED_BY_SOCKETS, most: MOST },
-            false => Assumed::on_streams(step.groups[group].size),
-        }
+        let transfers = || step.transfers.iter().filter(|transfer| transfer.group == group);
+        let mut launches = transfers().flat_map(|transfer| &transfer.parts).map(|part| part.launch);
+        let size = step.groups[group].size;
+        let usual = match launches.any(|launch| step.graph.resource_of(launch).kind == ResourceKind::Thread) {
+            true => Assumed { latency: ASSUMED_BY_SOCKETS, most: MOST, may_show: true },
+            false => Assumed::on_streams(size),
+        };
+        Assumed { may_show: transfers().all(|transfer| transfer.parts.len() >= size as usize), ..usual }
     }
 
     /// What an operation takes is shared by the messages of an all-reduce's ring.
     fn on_streams(ranks: u32) -> Self {
         let messages = 2.0 * (f64::from(ranks) - 1.0).max(1.0);
         let latency = OF_MESSAGE_ON_STREAMS + OF_OPERATION_ON_STREAMS / messages;
-        Assumed { latency, most: MOST.max(MOST_ON_STREAMS / latency) }
+        Assumed { latency, most: MOST.max(MOST_ON_STREAMS / latency), may_show: true }
     }
 }
 
-/// The cost that fits the periods of several steps; where they do not show the latency, it is so many times what is assumed.
+/// The cost that fits the periods of several steps, by least squares of the relative errors; where they do not show the latency, it is so many times what is assumed.
 fn cost(steps: &[&[Period]], assumed: Assumed, times: f64) -> Option<Cost> {
     let with_bytes = |step: &&[Period]| step.iter().any(|period| period.shape.bytes > 0.0);
     let steps: Vec<&[Period]> = steps.iter().copied().filter(with_bytes).collect();
@@ -109,9 +113,14 @@ fn cost(steps: &[&[Period]], assumed: Assumed, times: f64) -> Option<Cost> {
         return None;
     }
     let unseen = |step: &[Period], times| unseen_latency(step, assumed, times);
-    let lines: Vec<(f64, f64)> = steps.iter().map(|step| line(step, unseen(step, times))).collect();
-    let (latencies, per_byte): (Vec<f64>, Vec<f64>) = lines.into_iter().unzip();
-    let latency_known = steps.iter().any(|step| shows_latency(step));
+    let shows = |step: &[Period]| assumed.may_show && shows_latency(step);
+    let lines = steps.iter().map(|step| {
+        let shown = periods::line(step).filter(|[latency, per_byte]| *latency >= 0.0 && *per_byte >= 0.0);
+        let shown = shown.filter(|_| shows(step)).map(|[latency, per_byte]| (latency, per_byte));
+        shown.unwrap_or_else(|| with_latency(step, unseen(step, times)))
+    });
+    let (latencies, per_byte): (Vec<f64>, Vec<f64>) = lines.unzip();
+    let latency_known = steps.iter().any(|step| shows(step));
     let mut latency = interval_of_median(&latencies);
     if !latency_known {
         [latency.low, latency.high] =
@@ -126,13 +135,9 @@ fn shows_latency(step: &[Period]) -> bool {
     most > 0.0 && most >= SPREAD * least
 }
 
-/// Latency and time per byte by least squares of the relative errors; with this latency where it does not show or would be negative.
-fn line(step: &[Period], unseen: f64) -> (f64, f64) {
-    let line = periods::line(step).filter(|[latency, per_byte]| *latency >= 0.0 && *per_byte >= 0.0);
-    if let Some([latency, per_byte]) = line.filter(|_| shows_latency(step)) {
-        return (latency, per_byte);
-    }
-    (unseen, periods::per_byte(step, unseen).max(0.0))
+/// A latency, and the time per byte that fits best with it.
+fn with_latency(step: &[Period], latency: f64) -> (f64, f64) {
+    (latency, periods::per_byte(step, latency).max(0.0))
 }
 
 /// So many times the assumed latency, which is at most half of each period, or more where bytes on the slowest link leave more; but never
@@ -173,7 +178,8 @@ mod tests {
         };
         let steps: Vec<Vec<Period>> = [0.99, 1.0, 1.01, 1.02, 0.98].map(step).to_vec();
         let steps: Vec<&[Period]> = steps.iter().map(Vec::as_slice).collect();
-        let cost = cost(&steps, Assumed { latency: 0.0, most: MOST }, 1.0).filter(|cost| cost.latency_known);
+        let cost =
+            cost(&steps, Assumed { latency: 0.0, most: MOST, may_show: true }, 1.0).filter(|cost| cost.latency_known);
         let near = |estimate: Estimate, truth: f64| {
             (estimate.value / truth - 1.0).abs() < 1e-9 && estimate.low < truth && truth < estimate.high
         };
@@ -202,8 +208,8 @@ mod tests {
     fn of_equal_sizes_latency_is_not_known_but_bounded() {
         let fitted = |bytes: f64, assumed: f64| {
             let period = Period { time: 1_000_000.0, shape: Shape::flat(2.0, bytes) };
-            let cost =
-                cost(&[&[period; 3]], Assumed { latency: assumed, most: MOST }, 1.0).filter(|cost| !cost.latency_known);
+            let cost = cost(&[&[period; 3]], Assumed { latency: assumed, most: MOST, may_show: true }, 1.0)
+                .filter(|cost| !cost.latency_known);
             cost.map(|cost| [cost.latency.value, cost.latency.high, bytes * cost.per_byte.value].map(f64::round))
         };
         assert_eq!(fitted(1e5, 1e4), Some([30_000.0, 90_000.0, 940_000.0]));
