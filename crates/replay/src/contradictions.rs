@@ -21,7 +21,7 @@ pub(crate) fn of(job: &Job, exchanges: &Exchanges) -> Vec<String> {
 
 /// That in half of the steps or more the sizes of exchanges contradict each other, which libraries refuse or hang in.
 pub(crate) fn of_most_steps(job: &Job, exchanges: &Exchanges) -> Option<String> {
-    let is_odd = |exchange: &&Exchange| difference(job, exchanges, exchange, &size).is_some();
+    let is_odd = |exchange: &&Exchange| difference(job, exchanges, exchange, size).is_some();
     let steps: BTreeSet<usize> = exchanges.whole().filter(is_odd).filter_map(|exchange| exchange.step).collect();
     let are_most = exchanges.groups == Groups::Known && !steps.is_empty() && 2 * steps.len() >= job.steps.len();
     are_most.then(|| differences(job, exchanges, size))?

@@ -286,9 +286,8 @@ impl Replayed {
             plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / own.max(1) as f64)),
             distortion: distortion.as_ref().map(|(_, distortion)| distortion),
         };
-        let unknown = job.doubtful_launches();
         let predicted = |text: &String| -> Result<Outcome> {
-            unknown.clone().map_or(Ok(()), Err)?;
+            job.doubtful_launches().map_or(Ok(()), Err)?;
             let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
             doubts.widen(&mut outcome);
             Ok(outcome)

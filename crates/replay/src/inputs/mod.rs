@@ -227,7 +227,7 @@ fn with_timelines(files: &[PathBuf], mut ranks: Vec<Ranked>) -> Result<Vec<Ranke
 /// Dumps by rank, and which could not be read.
 fn dumps(files: &[PathBuf]) -> Result<(Vec<Dump>, Vec<String>)> {
     let mut dumps: BTreeMap<u32, Dump> = BTreeMap::new();
-    let (read, unreadable) = read_each(files, |file, place| flight::read(file, place))?;
+    let (read, unreadable) = read_each(files, flight::read)?;
     for dump in read {
         if let Some(other) = dumps.get(&dump.rank) {
             let (rank, other) = (dump.rank, other.file.display());
