@@ -50,12 +50,11 @@ impl Costs {
     }
 
     fn sentence(self) -> String {
-        let share = Percent(100.0 * (1.0 - self.without));
         match self.without <= 1.0 - NOTHING {
-            true => format!(
-                "; by the replay a step without that takes {}, {share} less",
-                Milliseconds(self.step * self.without)
-            ),
+            true => {
+                let [without, step] = [self.step * self.without, self.step].map(Milliseconds);
+                format!("; by the replay a step without that takes {without} instead of {step}")
+            }
             false => "; by the replay a step without that takes as long, for they wait while they compute".to_owned(),
         }
     }
