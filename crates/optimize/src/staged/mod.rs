@@ -285,7 +285,11 @@ fn check_unit<Q: Quantity<N>, const N: usize>(plans: &[Measured<Q>], what: &str,
     match plans.iter().find(|one| !(1.0 / OTHER_UNIT..=OTHER_UNIT).contains(&times(one))) {
         None => Ok(()),
         Some(far) => {
-            Err(Error::input(format!("{}: {what} {:.3e}, {:.1e} times what is usual", far.name, far.value, times(far)))
+            let usual = match times(far) {
+                more if more >= 1.0 => format!("{more:.0} times what is usual"),
+                less => format!("what is usual is {:.0} times as much", 1.0 / less),
+            };
+            Err(Error::input(format!("{}: {what} {}; {usual}", far.name, far.value))
                 .expected(format!("{unit}; and, in the files that this is compared with, seconds (layers), and the network's own sizes (shape)")))
         }
     }

@@ -21,6 +21,7 @@ use ndarray::Array1;
 use parameters::{Logs, PRIORS, medians};
 use parts::Prepared;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::counted;
 use perf4sight_operations::Watch;
 use posterior::{Marginal, Posterior};
 use serde::{Deserialize, Serialize};
@@ -214,7 +215,7 @@ pub(crate) fn expected_ms(plan: &Plan) -> f64 {
 fn check(rows: &[MeasuredPlan]) -> Result<()> {
     let expected = format!("{LEAST_ROWS} to {MOST_ROWS} measured plans");
     if !(LEAST_ROWS..=MOST_ROWS).contains(&rows.len()) {
-        return Err(Error::input(format!("there are {} measured plans", rows.len())).expected(expected));
+        return Err(Error::input(format!("{} to fit", counted(rows.len() as u64, "measured plan"))).expected(expected));
     }
     rows.iter().try_for_each(|row| {
         row.plan.check()?;

@@ -50,12 +50,10 @@ impl Costs {
     }
 
     fn sentence(self) -> String {
+        let [without, step] = [self.step * self.without, self.step].map(Milliseconds);
         match self.without <= 1.0 - NOTHING {
-            true => {
-                let [without, step] = [self.step * self.without, self.step].map(Milliseconds);
-                format!("; by the replay a step without that takes {without} instead of {step}")
-            }
-            false => "; by the replay a step without that takes as long, for they wait while they compute".to_owned(),
+            true => format!("; by the replay a step without that takes {without} instead of {step}"),
+            false => format!("; the replayed step of {step} is no longer for that"),
         }
     }
 }
