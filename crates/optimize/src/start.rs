@@ -5,8 +5,8 @@ use perf4sight_base::stats::median;
 use perf4sight_base::units::{Milliseconds, Percent, counted};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::Communication;
-use perf4sight_replay::graph::StepGraph;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
+use perf4sight_replay::graph::{Calls, StepGraph};
 use perf4sight_replay::plain_step::PlainStep;
 use perf4sight_replay::replayed::{Request, ahead};
 use perf4sight_replay::simulate::{Schedule, simulate};
@@ -82,6 +82,7 @@ impl Start {
         let accumulates = within_steps || some_exchange.is_some() || analysis.job.cycle > 1;
         warnings.extend(some_exchange);
         warnings.extend(runs_ahead(analysis, &recorded));
+        warnings.extend(without_wrapper(recorded.typical.graph.calls()));
         let mut is_plain = false;
         if let Some(PlainStep { time: plain, .. }) = request.plain(analysis) {
             request.check_plain(&recorded)?;
@@ -160,6 +161,20 @@ impl Start {
         let step = self.changed(change)?;
         Ok(step.time(&simulate(&step.graph)))
     }
+}
+
+/// Parts of the names of what PyTorch's wrappers for data parallelism record.
+const WRAPPERS: [&str; 4] = ["DistributedDataParallel", "distributed::reducer", "FullyShardedDataParallel", "FSDP::"];
+/// How the names of what runs backward in PyTorch begin.
+const OF_PYTORCH: &str = "autograd::engine";
+
+/// That a job reduces its gradients by itself, as far as the traces show.
+fn without_wrapper(calls: &Calls) -> Option<String> {
+    let is_wrapped = calls.names().any(|name| WRAPPERS.iter().any(|own| name.contains(own)));
+    let is_of_pytorch = calls.names().any(|name| name.starts_with(OF_PYTORCH));
+    (is_of_pytorch && !is_wrapped).then(|| {
+        "neither DistributedDataParallel nor fully_shard is in the traces: what is proposed of them (bucket_cap_mb, hooks of gradients, no_sync) is for a job that is changed to use them".to_owned()
+    })
 }
 
 /// Says which steps are replayed where others exchange nothing.
