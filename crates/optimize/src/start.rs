@@ -253,12 +253,13 @@ fn straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communica
     // Waiting for it is summed over exchanges, of which some wait while their rank computes.
     let as_others = parse(&format!("rank {number} as the others")).ok()?;
     let Outcome { before, after, .. } = predict(recorded, communication, &[as_others]).ok()?;
-    let share = 1.0 - after.time / before.max(1) as f64;
-    (share >= LONG).then(|| {
+    let share = |time: f64| 1.0 - time / before.max(1) as f64;
+    let [least, most] = [after.high, after.low].map(|time| Percent(100.0 * share(time)));
+    (share(after.time) >= LONG).then(|| {
         format!(
-            "rank {number} makes the others wait: without that a step takes {}, {} less, and nothing here changes it; perf4sight replay says what it does longer",
+            "rank {number} makes the others wait: without that a step takes {}, {} less ({least} to {most}), and nothing here changes it; perf4sight replay says what it does longer",
             Milliseconds(after.time / 1e6),
-            Percent(100.0 * share),
+            Percent(100.0 * share(after.time)),
         )
     })
 }

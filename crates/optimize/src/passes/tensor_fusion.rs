@@ -138,12 +138,14 @@ fn sharded(start: &Start, found: &mut Found) {
     let prefetch = if on_gpus { PREFETCH.to_owned() } else { format!("{PREFETCH}{WITHOUT_WAITING}") };
     let keep = "FSDP: fully_shard(..., reshard_after_forward=False)";
     let mut propose = |change: &str, edit| found.propose(Proposal::of(NAME, change, edit, Learns::Same, start), change);
-    let is_ahead = on_gpus && graph.calls().names().any(|name| name.starts_with(PREFETCHES));
+    let is_ahead = graph.calls().names().any(|name| name.starts_with(PREFETCHES));
     if !is_ahead {
         propose(&prefetch, Rc::new(Prefetch));
     }
     propose(keep, Rc::new(KeepGathered));
-    found.nothing.extend(is_ahead.then(|| format!("{PREFETCH}: the job does")));
+    let waits =
+        if on_gpus { "" } else { "; on processors it waits for what it gathers, unless _set_unshard_async_op(True)" };
+    found.nothing.extend(is_ahead.then(|| format!("{PREFETCH}: the job does{waits}")));
     found.nothing.push("no buckets are proposed: FSDP reduces what it shards together".to_owned());
 }
 
