@@ -97,6 +97,9 @@ fn plans_in_stages_are_trained_predicted_and_ranked() {
     scene.run(&format!("{train} --shape hidden=1024,heads=16,sequence=2048,vocabulary=50272")).succeeds();
     scene.run("cost-model predict model.json --plans plans.json --out predictions.csv").succeeds();
     assert_eq!(scene.read("predictions.csv").lines().count(), 16);
+    // What would change nothing is not taken.
+    scene.run("cost-model predict model.json --plans plans.json --gpu H100").fails(2).says("leave it out");
+    scene.run("cost-model predict model.json --plans plans.json --links links.json").fails(2).says("leave it out");
     assert!(scene.read("model.html").contains("plan_config_N32_D16.json"));
     let outcome = scene.run("optimize --plans plans.json --model model.json --memory-budget 30GiB").succeeds();
     // The fastest measured plan with at most 30 GiB: 1,024 samples in 1.22 s on 32 nodes in two stages.

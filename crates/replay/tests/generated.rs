@@ -820,7 +820,10 @@ fn what_ranks_contradict_each_other_in_is_named() {
         ];
         write(folder.path(), rank, 3, 0, &events);
     }
-    let warnings = Analysis::of(read(&folder)).warnings().join("\n");
+    let analysis = Analysis::of(read(&folder));
+    // So they do in the only step.
+    assert!(analysis.check_one_job().unwrap_err().to_string().contains("cannot be of one job"));
+    let warnings = analysis.warnings().join("\n");
     for contradiction in [
         "in 1 exchange rank 2 has broadcast where ranks 0 and 1 have all-reduce under the same number",
         "in 1 exchange rank 0 has 4 B where ranks 1 and 2 have 1.0 KiB under the same number",
@@ -843,6 +846,20 @@ fn missing_ranks_and_calls_that_match_nowhere_are_reported() {
     assert!(warnings.contains("ranks 1 and 3 of 4 are missing"), "{warnings}");
     assert!(warnings.contains("rank 0: 1 call of all-reduce has no counterpart"), "{warnings}");
     assert_eq!(analysis.exchanges.whole().count(), 2);
+}
+
+/// Older versions of PyTorch write no number of ranks: of 0, 1 and 3 one is missing, of 1, 2 and 3 the first may be named so.
+#[test]
+fn gaps_between_numbers_are_ranks_without_a_trace() {
+    for (ranks, missing) in [([0, 1, 3], vec![2]), ([1, 2, 3], vec![])] {
+        let folder = TempDir::new().unwrap();
+        for rank in ranks {
+            let events = [step(1, [0.0, 90.0]), reduce([10.0, 10.0])].join(",");
+            let text = format!(r#"{{"traceEvents":[{events}]}}"#);
+            fs::write(folder.path().join(format!("rank{rank}.json")), text).unwrap();
+        }
+        assert_eq!(read(&folder).missing().into_iter().collect::<Vec<u32>>(), missing, "{ranks:?}");
+    }
 }
 
 /// The file of rank 1 ends within its second step, as of a process that was killed while it wrote.

@@ -215,6 +215,8 @@ fn a_timeline_of_horovod_alone_shows_who_waits() {
     // The first step, whose begin is not known, is left out.
     assert_eq!((analysis.job.ranks.len(), analysis.job.steps.len()), (2, 2));
     assert_eq!(analysis.exchanges.whole().count(), 6);
+    // 250 x 1,000 numbers of four bytes, as at the end of what is around the transfer.
+    assert!(analysis.exchanges.whole().all(|exchange| exchange.bytes == Some(1_000_000)));
     let waits = analysis.waiting.summary(0, 1).unwrap().mean;
     assert!((waits - 8.0).abs() < 1e-9, "{waits}");
     // From the end of the last transfer to that of the next step's.
@@ -224,6 +226,23 @@ fn a_timeline_of_horovod_alone_shows_who_waits() {
     let replayed = Replayed::of(&analysis, &Request { what_ifs, ..request() }).unwrap();
     let (_, outcome) = replayed.answered().next().unwrap();
     assert_eq!([replayed.typical as f64, outcome.after.time].map(|time| (time / 1e3).round()), [100e3, 96e3]);
+}
+
+/// A process may be killed while it writes its dump: the others still show who did not come.
+#[test]
+fn a_dump_that_cannot_be_read_is_passed_over_where_others_can() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..3 {
+        let name = format!("gloo_trace_rank_{rank}");
+        let whole = fs::read(data(&format!("flight/{name}"))).unwrap();
+        let end = if rank == 1 { whole.len() / 2 } else { whole.len() };
+        fs::write(folder.path().join(name), &whole[..end]).unwrap();
+    }
+    let inputs = inputs::read(&[folder.path().to_owned()]).unwrap();
+    assert_eq!(inputs.dumps.iter().map(|dump| dump.rank).collect::<Vec<_>>(), [0, 2]);
+    let damage = inputs.ranks.first().map_or(&[][..], |first| &first.trace.damage.of_other_files);
+    let said = [&inputs.passed_over, damage].concat().join("\n");
+    assert!(said.contains("passed over") && said.contains("gloo_trace_rank_1"), "{said}");
 }
 
 #[test]

@@ -263,7 +263,9 @@ fn traces_between_whose_exchanges_other_times_pass_are_of_different_jobs() {
             ["ts", "dur"].iter().for_each(|key| scale(event, key, 0.5));
         }
     });
-    let strangers = analysis(faster.path()).clocks.strangers;
+    let analysis = analysis(faster.path());
+    assert!(analysis.check_one_job().is_err());
+    let strangers = analysis.clocks.strangers;
     let expected = "ranks 0 and 3 look like those of different jobs";
     assert!(strangers.len() == 1 && strangers[0].contains(expected), "{strangers:?}");
 }

@@ -16,4 +16,4 @@ pub use fused_update::FusedUpdate;
 pub use half_gradients::HalfGradients;
 pub use no_sync::{NoSync, NoSyncUntilLast, alike_passes};
 pub use prefetch::{KeepGathered, Prefetch};
-pub use recompute::Recompute;
+pub use recompute::{Recompute, recomputes};

@@ -96,6 +96,7 @@ fn is_inside(step: &StepGraph, id: NodeId, names: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perf4sight_replay::buckets::buckets_behind_gradients;
     use perf4sight_replay::collectives::Operation;
     use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
     use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, Transfer};
@@ -118,6 +119,10 @@ mod tests {
         assert!(gathers(&step(["c10d::allgather_", "gloo:all_gather"])?).is_err());
         assert_eq!(gathers(&step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?)?, [0]);
         assert_eq!(gathers(&step(["FullyShardedDataParallel.forward", "c10d::_allgather_base_"])?)?, [0]);
+        // What FSDP reduces are no buckets to choose, though gloo does it by all-reduces.
+        let sharded = step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?;
+        let refused = buckets_behind_gradients(&sharded, &simulate(&sharded.graph)).unwrap_err();
+        assert!(refused.to_string().contains("FSDP"), "{refused}");
         Ok(())
     }
 

@@ -22,6 +22,17 @@ pub enum Recompute {
     Operators,
 }
 
+/// Operators that forward calls and no derivative does (`tools/autograd/derivatives.yaml`).
+const OF_FORWARD: [&str; 4] =
+    ["aten::linear", "aten::conv2d", "aten::layer_norm", "aten::scaled_dot_product_attention"];
+
+/// Whether forward runs again inside backward already.
+pub fn recomputes(graph: &Graph) -> bool {
+    let calls = graph.calls();
+    let mut of_forward = calls.all().filter(|call| OF_FORWARD.contains(&calls.name(*call)));
+    of_forward.any(|call| calls.path(call).any(|name| name.contains(BACKWARD)))
+}
+
 /// What a node is part of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -103,6 +114,19 @@ mod tests {
     use super::*;
     use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
     use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+
+    /// `torch.utils.checkpoint` runs the module's operators inside the backward of the first that needs their results.
+    #[test]
+    fn a_module_that_runs_inside_backward_is_recomputed() -> Result<()> {
+        for (inner, expected) in [("aten::linear", true), ("aten::mm", false)] {
+            let mut builder = Builder::default();
+            let backward = builder.call("autograd::engine::evaluate_function: AddmmBackward0", None);
+            builder.call(inner, Some(backward));
+            builder.call("aten::linear", None);
+            assert_eq!(recomputes(&builder.finish()?), expected, "{inner}");
+        }
+        Ok(())
+    }
 
     /// Nanoseconds of a backward of 1,000, after a loader of 500 and a module that computes for 100 and sleeps for 30.
     fn backward(around: &str, change: Recompute) -> Result<u64> {

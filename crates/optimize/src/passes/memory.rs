@@ -2,13 +2,12 @@
 
 use super::optimizer::{OF_CLOSURE, Optimizer, calls_closure, optimizer};
 use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
-use crate::changes::{NoSync, NoSyncUntilLast, Recompute, alike_passes};
+use crate::changes::{NoSync, NoSyncUntilLast, Recompute, alike_passes, recomputes};
 use crate::memory_events::{self, Memory};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_replay::graph::Graph;
 use perf4sight_replay::what_if::{Change, Outcome, Prediction};
 use std::rc::Rc;
 
@@ -42,7 +41,7 @@ impl Pass for LessMemory {
         let mut found = Found::default();
         let has_statistics = start.recorded.typical.graph.calls().names().any(|name| name.contains(BATCH_NORM));
         let learns = if has_statistics { Learns::OtherStatistics } else { Learns::Same };
-        match runs_again(&start.recorded.typical.graph) {
+        match recomputes(&start.recorded.typical.graph) {
             true => found.nothing.push(format!("{RECOMPUTE}: the job does, forward runs inside backward")),
             false => found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), learns, start), RECOMPUTE),
         }
@@ -62,17 +61,6 @@ impl Pass for LessMemory {
         budget(start, wanted, &mut found)?;
         Ok(found)
     }
-}
-
-/// Operators that forward calls and no derivative does (`tools/autograd/derivatives.yaml`).
-const OF_FORWARD: [&str; 4] =
-    ["aten::linear", "aten::conv2d", "aten::layer_norm", "aten::scaled_dot_product_attention"];
-
-/// Whether forward runs again inside backward already.
-fn runs_again(graph: &Graph) -> bool {
-    let calls = graph.calls();
-    let mut of_forward = calls.all().filter(|call| OF_FORWARD.contains(&calls.name(*call)));
-    of_forward.any(|call| calls.path(call).any(|name| name.contains("autograd::engine")))
 }
 
 /// Proposes to update after several batches.

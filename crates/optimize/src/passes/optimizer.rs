@@ -162,6 +162,15 @@ mod tests {
 
     const STEP: &str = "Optimizer.step#AdamW.step";
 
+    /// PyTorch 2.15 on parameters of `fully_shard`: SGD ends with "Operator aten._fused_sgd_.default does not have a sharding strategy registered", AdamW runs.
+    #[test]
+    fn one_kernel_takes_sharded_parameters_of_few_optimizers() {
+        let fused = |step: &str, around: &[&str]| optimizer(&graph(&[&[step, "aten::mul_"], around])).unwrap().fused;
+        let sgd = "Optimizer.step#SGD.step";
+        assert!(fused(sgd, &["DistributedDataParallel.forward"]).is_some());
+        assert!(fused(sgd, &["FSDP::pre_forward (0)"]).is_none() && fused(STEP, &["FSDP::pre_forward (0)"]).is_some());
+    }
+
     /// PyTorch wraps `step`, closure and all, in one range.
     #[test]
     fn a_step_with_forward_or_backward_in_it_calls_a_closure() {

@@ -186,6 +186,18 @@ mod tests {
         assert!(cost.is_some_and(|cost| near(cost.latency, 50_000.0) && near(cost.per_byte, 8.0)), "{cost:?}");
     }
 
+    /// A short operation that waits 3 ms for a rank without a trace looks like one of a long latency.
+    #[test]
+    fn where_waiting_is_in_the_periods_they_show_no_latency() {
+        let [short, long] = [1e4, 4e6].map(|bytes| Period { time: 3e6 + bytes, shape: Shape::flat(2.0, bytes) });
+        let fitted = |may_show| {
+            cost(&[[short, long].as_slice(); 3], Assumed { latency: 1e4, most: MOST, may_show }, 1.0).unwrap()
+        };
+        assert!(fitted(true).latency_known && fitted(true).latency.value > 1e6);
+        let assumed = fitted(false);
+        assert!(!assumed.latency_known && assumed.latency.low == 0.0 && assumed.latency.value <= 3e4, "{assumed:?}");
+    }
+
     /// 50 to 60 µs a message and 8 to 9 ns a byte: of an operation of one message and 1,000 bytes, the bytes are 8 of 68 or 9 of 59 µs.
     #[test]
     fn shares_of_latency_and_bytes_are_as_uncertain_as_both() {

@@ -262,6 +262,21 @@ mod tests {
         [before, scenario.step.time(&simulate(&scenario.step.graph))]
     }
 
+    /// Nanoseconds of the first transfer of a cluster, and of the same with a change.
+    fn first_transfer(shape: &Cluster) -> (f64, impl Fn(&dyn Change) -> f64) {
+        let Made { job, communication, .. } = cluster(shape, 1).unwrap();
+        let scenario = Scenario { step: job, communication };
+        let transfer = scenario.step.transfers[0].node;
+        let time = move |scenario: &Scenario| scenario.step.graph.node(transfer).duration as f64;
+        let recorded = time(&scenario);
+        let changed = move |change: &dyn Change| {
+            let mut scenario = scenario.clone();
+            change.apply(&mut scenario).unwrap();
+            time(&scenario)
+        };
+        (recorded, changed)
+    }
+
     /// As many ranks that do the same in the same way are the same.
     #[test]
     fn as_many_ranks_as_before_change_nothing() {
@@ -281,15 +296,7 @@ mod tests {
     #[test]
     fn links_within_nodes_are_as_fast_as_the_recorded_ones_unless_said() {
         let shape = Cluster { ranks: 4, latency: 0.0, ..Cluster::default() };
-        let Made { job, communication, .. } = cluster(&shape, 1).unwrap();
-        let scenario = Scenario { step: job, communication };
-        let transfer = scenario.step.transfers[0].node;
-        let time = |change: &dyn Change| {
-            let mut scenario = scenario.clone();
-            change.apply(&mut scenario).unwrap();
-            scenario.step.graph.node(transfer).duration as f64
-        };
-        let recorded = scenario.step.graph.node(transfer).duration as f64;
+        let (recorded, time) = first_transfer(&shape);
         let two_nodes = ranks("16 on 2 nodes").unwrap();
         let near = |time: f64, share: f64| (time / recorded / (share / 1.5) - 1.0).abs() < 1e-6;
         assert!(near(time(&two_nodes), 1.875) && near(time(&ranks("16").unwrap()), 1.875));
@@ -305,15 +312,7 @@ mod tests {
     #[test]
     fn what_is_of_the_operation_does_not_grow() {
         let shape = Cluster { ranks: 4, per_byte: 0.0, ..Cluster::default() };
-        let Made { job, communication, .. } = cluster(&shape, 1).unwrap();
-        let scenario = Scenario { step: job, communication };
-        let transfer = scenario.step.transfers[0].node;
-        let time = |change: &dyn Change| {
-            let mut scenario = scenario.clone();
-            change.apply(&mut scenario).unwrap();
-            scenario.step.graph.node(transfer).duration as f64
-        };
-        let recorded = scenario.step.graph.node(transfer).duration as f64;
+        let (recorded, time) = first_transfer(&shape);
         let more = ranks("16").unwrap();
         let [bound] = more.bounds().try_into().unwrap();
         assert!((time(&more) / recorded - 5.0).abs() < 1e-6 && (time(bound.as_ref()) / recorded - 1.0).abs() < 1e-6);
