@@ -154,7 +154,7 @@ impl Analysis {
         match self.exchanges.groups {
             Groups::Known => None,
             Groups::Assumed => Some(
-                "there are several process groups, and the traces do not say which one an exchange is of, as those of gloo never do: each was taken for one of the largest group whose ranks all were in it at the same time",
+                "there are several process groups, and the traces do not say which one an exchange is of, as those of gloo never do: each was taken for one of the group whose ranks end it together",
             ),
             Groups::Unknown => Some(
                 "there are several process groups, and neither the traces, as those of gloo never do, nor the clocks say which one an exchange is of: they are taken for exchanges of all ranks, and who waits for whom is not known",

@@ -200,6 +200,74 @@ fn exchanges_of_several_groups_without_names_are_told_apart_by_when_they_are_pos
     }
 }
 
+/// Four exchanges in a step of the pairs of ranks 0 and 1, and 2 and 3, which are tensor-parallel, then one of 0 and 2, and 1 and 3, which ends 0.3 to
+/// 0.6 ms later, all without a name. Rank 3
+/// takes 4 ms instead of 3 before each of the first four, which last 1 ms each: it makes rank 2 wait for 4 ms, and rank 1, not 0, for 4 ms in the last one,
+/// where rank 2 is as late as it. The same with clocks that are seconds apart.
+#[test]
+fn pairs_of_tensor_and_data_parallel_ranks_are_told_apart() {
+    for off in [0i64, 1_000_000_000] {
+        let folder = TempDir::new().unwrap();
+        let groups = ["[0, 1, 2, 3]", "[0, 1]", "[2, 3]", "[0, 2]", "[1, 3]"];
+        for rank in 0..4u32 {
+            let events = (0..8u32).flat_map(|number| {
+                // Operations differ by up to 60 us from step to step.
+                let takes = |rank: u32, nth: u32| {
+                    let apart = f64::from((13 * number * number + (29 + number) * rank + 17 * nth * number) % 61);
+                    apart + if rank == 3 { 4_000.0 } else { 3_000.0 }
+                };
+                let begin = 100_000.0 * f64::from(number);
+                let end_of_pair = |pair: u32, nth: u32| {
+                    let slowest = |nth| takes(2 * pair, nth).max(takes(2 * pair + 1, nth));
+                    begin + (0..=nth).map(|nth| slowest(nth) + 1_000.0).sum::<f64>()
+                };
+                let mut events = vec![step(number, [begin, 30_000.0])];
+                for nth in 0..4 {
+                    let before = if nth == 0 { begin } else { end_of_pair(rank / 2, nth - 1) };
+                    let ready = before + takes(rank, nth);
+                    events.push(event("cpu_op", "aten::mm", [before, ready - before - 2.0], ""));
+                    let end = end_of_pair(rank / 2, nth) + f64::from(rank) * 3.0;
+                    events.push(reduce([ready, end - ready]));
+                }
+                let ready = end_of_pair(rank / 2, 3) + 50.0;
+                let end = end_of_pair(0, 3).max(end_of_pair(1, 3)) + 2_000.0;
+                let end =
+                    end + f64::from((11 + number) * number % 61 + (300 + 7 * (number * number % 37)) * (rank % 2));
+                events.push(reduce([ready, end - ready]));
+                events
+            });
+            let clock = i64::from(rank) * off;
+            write_with_groups(folder.path(), [rank, 4], clock, &groups, &events.collect::<Vec<_>>());
+        }
+        let analysis = Analysis::of(read(&folder));
+        assert_eq!(analysis.exchanges.groups, Groups::Assumed);
+        let step = |exchange: &&Exchange| exchange.step == Some(3);
+        let of_step = analysis.exchanges.all.iter().filter(step).map(|exchange| exchange.ranks.as_str());
+        let mut of_step: Vec<&str> = of_step.collect();
+        of_step.sort_unstable();
+        let pairs = [["[0, 1]"; 4].as_slice(), &["[0, 2]", "[1, 3]"], &["[2, 3]"; 4]].concat();
+        assert_eq!(of_step, pairs);
+        assert_eq!(analysis.stragglers[0].rank, 3);
+        let waits = |rank, other| analysis.waiting.steps[3].waits(rank, other) as f64 / 1e6;
+        assert!((waits(2, 3) - 4.0).abs() < 0.3 && (waits(1, 3) - 4.0).abs() < 0.3, "{} {}", waits(2, 3), waits(1, 3));
+    }
+}
+
+/// Ranks of one job whose last exchange ends 170 ms late on one of them, as where its thread got no processor, after 330 ms of training.
+#[test]
+fn a_single_exchange_that_ends_late_is_none_of_another_job() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2u32 {
+        let events = (0..12u32).flat_map(|number| {
+            let begin = 30_000.0 * f64::from(number);
+            let late = if rank == 0 && number == 11 { 170_000.0 } else { 0.0 };
+            [step(number, [begin, 29_000.0 + late]), reduce([begin + 20_000.0, 1_000.0 + late])]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    assert_eq!(Analysis::of(read(&folder)).clocks.strangers, Vec::<String>::new());
+}
+
 /// Forty exchanges of eight ranks in each step, which end up to 9 ms apart, and groups of two that nobody uses: more ways to choose groups
 /// than can be tried.
 #[test]
@@ -211,7 +279,7 @@ fn groups_that_are_not_used_leave_the_exchanges_of_all_ranks() {
         let events = (0..4).flat_map(|number| {
             let begin = 1_000_000.0 * f64::from(number);
             let exchange = move |nth: u32| {
-                let apart = 1_000.0 * f64::from((7 * nth + 5 * rank) % 10);
+                let apart = 1_000.0 * f64::from((7 * nth * rank + 3 * nth + 5 * rank * rank) % 10);
                 reduce([begin + 20_000.0 * f64::from(nth) + apart, 10_000.0])
             };
             std::iter::once(step(number, [begin, 900_000.0])).chain((0..40).map(exchange))

@@ -18,14 +18,23 @@ pub(super) fn of(job: &Job, exchanges: &[Parts]) -> Vec<String> {
     strangers.filter_map(|rank| Some(sentence(job, rank, passed(exchanges, rank)?))).collect()
 }
 
-/// The nanoseconds between the ends of the first and the last exchange that a rank has with the first rank, on both.
+/// The nanoseconds between the ends of an early and a late exchange that a rank has with the first rank, on both.
 fn passed(exchanges: &[Parts], rank: usize) -> Option<[f64; 2]> {
     let end = |parts: &Parts, wanted: usize| Some(parts.iter().find(|part| part.rank == wanted)?.end);
-    let together = |parts: &&Parts| parts.iter().all(|part| part.operation.synchronises());
-    let both = exchanges.iter().filter(together).filter_map(|parts| Some([end(parts, 0)?, end(parts, rank)?]));
-    let first = both.clone().min()?;
-    let last = both.max()?;
-    Some([0, 1].map(|place| last[place].saturating_sub(first[place]) as f64))
+    let together = exchanges.iter().filter(|parts| parts.iter().all(|part| part.operation.synchronises()));
+    let mut both: Vec<[i64; 2]> = together.filter_map(|parts| Some([end(parts, 0)?, end(parts, rank)?])).collect();
+    both.sort_unstable();
+    let third = both.len().div_ceil(3);
+    let early = usual(both.get(..third)?)?;
+    let late = usual(&both[both.len() - third..])?;
+    Some([0, 1].map(|place| late[place].saturating_sub(early[place]) as f64))
+}
+
+/// The exchange whose ends are as far apart as those of half of them: single ones end late where a thread gets no processor.
+fn usual(ends: &[[i64; 2]]) -> Option<[i64; 2]> {
+    let mut ends = ends.to_vec();
+    ends.sort_by_key(|[first, own]| own.saturating_sub(*first));
+    ends.get(ends.len() / 2).copied()
 }
 
 fn is_strange([first, own]: [f64; 2]) -> bool {

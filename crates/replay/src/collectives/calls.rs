@@ -41,6 +41,11 @@ impl Call {
     pub fn bytes(&self) -> Option<u64> {
         bytes(&self.arguments)
     }
+
+    /// Whether both can be parts of one exchange by what they exchange.
+    pub(super) fn is_alike(&self, other: &Call) -> bool {
+        self.operation == other.operation && (!self.operation.is_even() || self.bytes() == other.bytes())
+    }
 }
 
 impl Message {

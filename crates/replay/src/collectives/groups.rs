@@ -1,7 +1,7 @@
 //! Which process group an exchange is of, where the trace of it does not say: gloo records none. The traces list the groups,
-//! and by the clocks as they were recorded no rank may have ended an exchange before all of its group began it.
+//! and by the clocks (see `offsets`) no rank may have ended an exchange before all of its group began it.
 
-use super::{Call, connected};
+use super::{Call, offsets};
 use crate::ranks::Job;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -11,17 +11,16 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 pub enum Groups {
     /// Traces name them, or there is one alone.
     Known,
-    /// Each exchange was taken for one of the largest group whose ranks can have been in it together.
+    /// Each exchange was taken for one of the group whose ranks end it together.
     Assumed,
     /// No choice of groups was found that is possible by the clocks.
     Unknown,
 }
 
-/// The clocks of processes on one host differ by less, in nanoseconds (see `clocks`).
+/// Clocks differ by less, in nanoseconds, after what `offsets` found is taken out (see `clocks`).
 const TOLERANCE: i64 = 1_000_000;
 /// Ways to choose groups that are tried at most.
 const TRIES: usize = 20_000;
-
 /// Gives the calls without a process group one.
 pub(super) fn assign(job: &Job, calls: &mut [Vec<Call>]) -> Groups {
     let groups = of_several(job);
@@ -29,11 +28,7 @@ pub(super) fn assign(job: &Job, calls: &mut [Vec<Call>]) -> Groups {
         return Groups::Known;
     }
     let Some(steps) = in_steps(job, calls) else { return Groups::Unknown };
-    let mut search = Search { job, calls, groups: &groups, steps: &steps, offsets: vec![0; job.ranks.len()] };
-    let Some(mut chosen) = search.groups_in_order() else { return Groups::Unknown };
-    while let Some((offsets, fewer)) = search.with_other_clocks(&chosen) {
-        (search.offsets, chosen) = (offsets, fewer);
-    }
+    let Some(chosen) = most_likely(job, calls, &groups, &steps) else { return Groups::Unknown };
     let mut heads = vec![0; job.ranks.len()];
     for group in chosen {
         let members = &groups[group];
@@ -46,6 +41,19 @@ pub(super) fn assign(job: &Job, calls: &mut [Vec<Call>]) -> Groups {
         }
     }
     Groups::Assumed
+}
+
+/// The groups of the exchanges in order, by the clocks as they were recorded or by what `offsets` adds to them; none if no groups are possible.
+fn most_likely(job: &Job, calls: &[Vec<Call>], groups: &[Vec<usize>], steps: &[Vec<Vec<usize>>]) -> Option<Vec<usize>> {
+    let search = |offsets: Vec<i64>| Search { job, calls, groups, steps, offsets, usual: TOLERANCE, exchange: 0 };
+    let mut searches = [vec![0; job.ranks.len()], offsets::of(job, calls, steps)].map(search);
+    let usual = searches.iter().map(Search::usually_apart).min().unwrap_or(TOLERANCE);
+    for search in &mut searches {
+        search.usual = usual;
+        search.exchange = search.unlikely(search.usually_lasts());
+    }
+    let found = searches.iter().filter_map(|search| search.cheapest().or_else(|| search.largest()));
+    found.min_by_key(|(cost, _)| *cost).map(|(_, chosen)| chosen)
 }
 
 /// The groups of several given ranks that any trace lists, as indices of ranks, the largest first.
@@ -90,53 +98,13 @@ struct Search<'a> {
     steps: &'a [Vec<Vec<usize>>],
     /// Nanoseconds that are added to the times of each rank.
     offsets: Vec<i64>,
+    /// By how many nanoseconds calls of one exchange usually end apart.
+    usual: i64,
+    /// What each exchange costs: it may end at any time while its calls last, so that more exchanges than there are can always explain more.
+    exchange: i64,
 }
 
 impl Search<'_> {
-    /// The groups of the exchanges in order; none if no groups are possible.
-    fn groups_in_order(&self) -> Option<Vec<usize>> {
-        self.cheapest().or_else(|| self.largest())
-    }
-
-    /// Offsets of clocks with which fewer exchanges explain all calls, and their groups. By the recorded clocks of different hosts, ranks that
-    /// exchange with each other may seem not to; with an offset their exchanges are possible in all steps alike, which ranks that nothing
-    /// synchronises fall out of. None where all exchange with the first one already.
-    fn with_other_clocks(&self, chosen: &[usize]) -> Option<(Vec<i64>, Vec<usize>)> {
-        let together: Vec<Vec<usize>> = chosen.iter().map(|group| self.groups[*group].clone()).collect();
-        let islands = connected(self.steps.len(), together.iter());
-        let other = islands.iter().position(|island| *island != 0)?;
-        let moved = |offset: i64| {
-            let is_own = |rank: usize| islands[rank] == islands[other];
-            (0..islands.len())
-                .map(|rank| self.offsets[rank] + if is_own(rank) { offset } else { 0 })
-                .collect::<Vec<i64>>()
-        };
-        let pairs = self.steps[0].iter().flat_map(|first| self.steps[other].iter().map(move |own| (first, own)));
-        let possible = pairs.filter_map(|(first, own)| self.offset([(0, first), (other, own)]));
-        let found = possible.filter_map(|offset| {
-            let search = Search { offsets: moved(offset), ..*self };
-            let groups = search.groups_in_order()?;
-            Some((search.transfers(&groups), search.offsets, groups))
-        });
-        let best = found.min_by_key(|(transfers, _, groups)| (groups.len(), *transfers))?;
-        (best.2.len() < chosen.len()).then_some((best.1, best.2))
-    }
-
-    /// How long the transfers of exchanges take together, in nanoseconds: most of a long exchange is waiting for a rank that is late.
-    fn transfers(&self, chosen: &[usize]) -> i64 {
-        let (mut heads, mut sum) = (vec![0; self.steps.len()], 0i64);
-        for members in chosen.iter().map(|group| &self.groups[*group]) {
-            for step in 0..self.job.steps.len() {
-                let times = members.iter().map(|rank| self.time(*rank, self.steps[*rank][heads[*rank]][step]));
-                let [last_start, first_end] =
-                    times.fold([i64::MIN, i64::MAX], |[last, first], [start, end]| [last.max(start), first.min(end)]);
-                sum = sum.saturating_add(first_end.saturating_sub(last_start).max(0));
-            }
-            members.iter().for_each(|rank| heads[*rank] += 1);
-        }
-        sum
-    }
-
     /// From when to when a call of a rank lasts, in nanoseconds from the Unix epoch by the clock that is assumed for it.
     fn time(&self, rank: usize, call: usize) -> [i64; 2] {
         let base = self.job.ranks[rank].trace.header.base.saturating_add(self.offsets[rank]);
@@ -144,31 +112,16 @@ impl Search<'_> {
         [start, end].map(|moment| moment.saturating_add(base))
     }
 
-    /// What has to be added to the times of the second rank for two calls to be parts of one exchange in every step: with which they end
-    /// together, if that is possible.
-    fn offset(&self, [(first, calls_of_first), (other, calls_of_other)]: [(usize, &Vec<usize>); 2]) -> Option<i64> {
-        let (mut least, mut most, mut apart) = (i64::MIN, i64::MAX, Vec::new());
-        for (one, two) in calls_of_first.iter().zip(calls_of_other) {
-            let ([start, end], [own_start, own_end]) = (self.time(first, *one), self.time(other, *two));
-            least = least.max(start.saturating_sub(own_end));
-            most = most.min(end.saturating_sub(own_start));
-            apart.push(end.saturating_sub(own_end));
-        }
-        apart.sort_unstable();
-        let middle = apart.get(apart.len() / 2)?;
-        (least <= most && apart.len() > 1).then(|| *middle.clamp(&least, &most))
-    }
-
-    /// The groups of the exchanges in order that cost least; none if no groups are possible, or too many were tried (Hart, Nilsson and
+    /// What the groups of the exchanges in order cost that cost least, and these; none if no groups are possible, or too many were tried (Hart, Nilsson and
     /// Raphael 1968: what may lead to the end at the least cost goes on first).
-    fn cheapest(&self) -> Option<Vec<usize>> {
+    fn cheapest(&self) -> Option<(i64, Vec<usize>)> {
         let start = vec![0; self.job.ranks.len()];
         let mut open = BinaryHeap::from([Reverse((self.at_least(&start), self.left(&start), start.clone()))]);
         let mut reached: HashMap<Vec<usize>, (i64, Vec<usize>)> = HashMap::from([(start, (0, Vec::new()))]);
         while let Some(Reverse((_, left, heads))) = open.pop() {
             let (cost, chosen) = reached[&heads].clone();
             if left == 0 {
-                return Some(chosen);
+                return Some((cost, chosen));
             }
             if reached.len() > TRIES {
                 return None;
@@ -186,16 +139,18 @@ impl Search<'_> {
         None
     }
 
-    /// The groups of the exchanges in order, each the largest that is possible, for steps with too many exchanges to try all; none if
-    /// that leads nowhere.
-    fn largest(&self) -> Option<Vec<usize>> {
-        let (mut heads, mut chosen) = (vec![0; self.job.ranks.len()], Vec::new());
+    /// What the groups of the exchanges in order cost, each the largest that is possible, and these, for steps with too many exchanges to
+    /// try all; none if that leads nowhere.
+    fn largest(&self) -> Option<(i64, Vec<usize>)> {
+        let (mut heads, mut sum, mut chosen) = (vec![0; self.steps.len()], 0i64, Vec::new());
         while self.left(&heads) > 0 {
-            let next = self.groups.iter().position(|group| self.cost(group, &heads).is_some())?;
+            let mut groups = self.groups.iter().enumerate();
+            let (next, cost) = groups.find_map(|(place, group)| Some((place, self.cost(group, &heads)?)))?;
             self.groups[next].iter().for_each(|rank| heads[*rank] += 1);
+            sum = sum.saturating_add(cost);
             chosen.push(next);
         }
-        Some(chosen)
+        Some((sum, chosen))
     }
 
     /// The number of calls that are left.
@@ -205,37 +160,72 @@ impl Search<'_> {
 
     /// What these cost at least.
     fn at_least(&self, heads: &[usize]) -> i64 {
-        TOLERANCE * self.left(heads).div_ceil(self.groups[0].len()) as i64
+        self.exchange * self.left(heads).div_ceil(self.groups[0].len()) as i64
     }
 
-    /// What it costs to take the next calls of a group's ranks for parts of one exchange in each step: by how many nanoseconds they end
-    /// apart, on average, and something for each exchange, so that as few as possible are found. None if that is not possible.
+    /// What it costs to take the next calls of a group's ranks for parts of one exchange in each step: how unlikely it is that they end as
+    /// far apart as they do, on average, and something for each exchange, so that as few as possible are found. None if that is not possible.
     fn cost(&self, group: &[usize], heads: &[usize]) -> Option<i64> {
         let next: Option<Vec<&Vec<usize>>> = group.iter().map(|rank| self.steps[*rank].get(heads[*rank])).collect();
         let next = next?;
-        let apart = |step: usize| {
-            let parts = group.iter().zip(&next).map(|(rank, steps)| (*rank, &self.calls[*rank][steps[step]]));
-            self.apart(&parts.collect::<Vec<(usize, &Call)>>())
+        let in_step = |step: usize| {
+            let parts = group.iter().zip(&next).map(|(rank, steps)| (*rank, steps[step]));
+            self.in_step(&parts.collect::<Vec<(usize, usize)>>())
         };
         let steps = self.job.steps.len();
-        let apart: i64 = (0..steps).map(apart).sum::<Option<i64>>()?;
-        Some(TOLERANCE + apart / steps.max(1) as i64)
+        let sum: i64 = (0..steps).map(in_step).sum::<Option<i64>>()?;
+        Some(self.exchange + sum / steps.max(1) as i64)
     }
 
-    /// By how many nanoseconds calls end apart; none if they cannot be parts of one exchange.
-    fn apart(&self, parts: &[(usize, &Call)]) -> Option<i64> {
-        let first = parts[0].1;
-        let is_alike = |call: &Call| {
-            call.operation == first.operation && (!first.operation.is_even() || call.bytes() == first.bytes())
-        };
-        let times = parts.iter().map(|(rank, call)| {
-            let base = self.job.ranks[*rank].trace.header.base.saturating_add(self.offsets[*rank]);
-            (call.time.0.saturating_add(base), call.time.1.saturating_add(base))
-        });
-        let last_start = times.clone().map(|(start, _)| start).max()?;
-        let first_end = times.clone().map(|(_, end)| end).min()?;
-        let last_end = times.map(|(_, end)| end).max()?;
-        let is_possible = !first.operation.synchronises() || last_start <= first_end.saturating_add(TOLERANCE);
-        (is_possible && parts.iter().all(|(_, call)| is_alike(call))).then_some(last_end - first_end)
+    /// How unlikely it is that calls of an exchange end as far from the middle one as they do; none if they cannot be parts of one exchange.
+    fn in_step(&self, parts: &[(usize, usize)]) -> Option<i64> {
+        let call = |(rank, call): &(usize, usize)| &self.calls[*rank][*call];
+        let first = call(&parts[0]);
+        let times: Vec<[i64; 2]> = parts.iter().map(|(rank, call)| self.time(*rank, *call)).collect();
+        let last_start = times.iter().map(|[start, _]| *start).max()?;
+        let mut ends: Vec<i64> = times.iter().map(|[_, end]| *end).collect();
+        ends.sort_unstable();
+        let is_possible = !first.operation.synchronises() || last_start <= ends[0].saturating_add(TOLERANCE);
+        let middle = ends[(ends.len() - 1) / 2];
+        let sum = ends.iter().map(|end| self.unlikely(end.saturating_sub(middle).saturating_abs())).sum();
+        (is_possible && parts.iter().all(|part| first.is_alike(call(part)))).then_some(sum)
+    }
+
+    /// How unlikely it is that calls of one exchange end as many nanoseconds apart, as the logarithm in thousandths: a thread that gets no
+    /// processor for long after an exchange says little, many calls that all end apart much.
+    fn unlikely(&self, apart: i64) -> i64 {
+        (1e3 * (apart as f64 / self.usual as f64).ln_1p()) as i64
+    }
+
+    /// How many nanoseconds calls last, in the median.
+    fn usually_lasts(&self) -> i64 {
+        let calls =
+            self.steps.iter().enumerate().flat_map(|(rank, own)| own.iter().flatten().map(move |call| (rank, *call)));
+        let mut lasts: Vec<i64> =
+            calls.map(|(rank, call)| self.time(rank, call)).map(|[start, end]| end.saturating_sub(start)).collect();
+        lasts.sort_unstable();
+        lasts.get(lasts.len() / 2).copied().unwrap_or(0).max(0)
+    }
+
+    /// By how many nanoseconds calls of one exchange usually end apart: in the median, the next one that is alike and of another rank.
+    fn usually_apart(&self) -> i64 {
+        let mut nearest = Vec::new();
+        for step in 0..self.job.steps.len() {
+            let of_rank = |rank: usize| self.steps[rank].iter().map(move |call| (rank, call[step]));
+            let mut all: Vec<(usize, usize)> = (0..self.steps.len()).flat_map(of_rank).collect();
+            all.sort_by_key(|(rank, call)| self.time(*rank, *call)[1]);
+            let apart: Vec<i64> = all.windows(2).map(|pair| self.ends_apart(pair[0], pair[1])).collect();
+            let beside = |index: usize| [index.checked_sub(1), Some(index)].into_iter().flatten();
+            nearest.extend((0..all.len()).filter_map(|index| beside(index).filter_map(|place| apart.get(place)).min()));
+        }
+        nearest.sort_unstable();
+        nearest.get(nearest.len() / 2).copied().unwrap_or(0).clamp(1_000, TOLERANCE)
+    }
+
+    /// By how many nanoseconds two calls end apart, if they can be parts of one exchange.
+    fn ends_apart(&self, one: (usize, usize), other: (usize, usize)) -> i64 {
+        let [first, second] = [one, other].map(|(rank, call)| &self.calls[rank][call]);
+        let [end, own] = [one, other].map(|(rank, call)| self.time(rank, call)[1]);
+        if one.0 != other.0 && first.is_alike(second) { own.saturating_sub(end).saturating_abs() } else { i64::MAX }
     }
 }

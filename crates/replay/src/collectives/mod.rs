@@ -5,6 +5,7 @@ mod calls;
 mod groups;
 mod matching;
 mod numbering;
+mod offsets;
 mod operation;
 mod peers;
 

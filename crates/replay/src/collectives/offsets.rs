@@ -1,0 +1,82 @@
+//! By how much the clocks of ranks differ, where nothing says which calls are parts of one exchange: all parts of an exchange end at about the
+//! same time, in every step, so that of all differences between ends of two ranks' calls the one between their clocks is the most frequent.
+
+use super::Call;
+use crate::ranks::Job;
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// Differences are taken for the same within this, in nanoseconds: processes end an exchange within about as long, and the times that
+/// ranks take between exchanges differ by more from step to step.
+const SAME: i64 = 10_000;
+/// Differences that are looked at, at most: fewer steps where there are many ranks or calls.
+const DIFFERENCES: usize = 50_000_000;
+
+/// How often two ranks' calls end apart by a certain time, and what has to be added to the second one's times for them to end together.
+type Frequent = (usize, Reverse<i64>, i64);
+
+/// Nanoseconds to add to the times of each rank. `calls` has of each rank the calls by their order in a step, each in every step.
+pub(super) fn of(job: &Job, all: &[Vec<Call>], calls: &[Vec<Vec<usize>>]) -> Vec<i64> {
+    let ends = |rank: usize, step: usize| {
+        let base = job.ranks[rank].trace.header.base;
+        let own = calls[rank].iter().map(move |nth| &all[rank][nth[step]]);
+        own.map(move |call| (call, call.time.1.saturating_add(base)))
+    };
+    let most: usize = calls.iter().map(Vec::len).max().unwrap_or(0) * calls.len();
+    let steps = (DIFFERENCES / (most * most).max(1)).clamp(3, job.steps.len().max(3)).min(job.steps.len());
+    let frequent = |one: usize, other: usize| {
+        let mut differences = Vec::new();
+        for step in 0..steps {
+            for (call, end) in ends(one, step) {
+                let alike = ends(other, step).filter(|(own, _)| call.is_alike(own));
+                differences.extend(alike.map(|(_, own)| end.saturating_sub(own)));
+            }
+        }
+        most_frequent(differences)
+    };
+    spread(calls.len(), frequent)
+}
+
+/// The offsets of all ranks from those between two, the most frequent ones first (a spanning tree by Prim 1957).
+fn spread(ranks: usize, frequent: impl Fn(usize, usize) -> Frequent) -> Vec<i64> {
+    let mut offsets = vec![0i64; ranks];
+    let mut left: Vec<(usize, usize, Frequent)> = (1..ranks).map(|rank| (rank, 0, frequent(0, rank))).collect();
+    while let Some(place) = (0..left.len()).max_by_key(|place| (left[*place].2, Reverse(left[*place].0))) {
+        let (rank, from, (_, _, apart)) = left.swap_remove(place);
+        offsets[rank] = offsets[from].saturating_add(apart);
+        for (other, from, known) in &mut left {
+            let own = frequent(rank, *other);
+            if own > *known {
+                (*from, *known) = (rank, own);
+            }
+        }
+    }
+    offsets
+}
+
+/// The most frequent of differences, the smallest of those as frequent; none where that is not twice as frequent as no difference.
+fn most_frequent(mut differences: Vec<i64>) -> Frequent {
+    differences.sort_unstable();
+    let same = differences.iter().filter(|difference| difference.abs() <= SAME / 2).count();
+    let most = closest_together(&differences);
+    match most.get(most.len() / 2) {
+        Some(apart) if most.len() > 2 * same => (most.len(), Reverse(apart.saturating_abs()), *apart),
+        _ => (same, Reverse(0), 0),
+    }
+}
+
+/// The most of sorted values that are the same.
+fn closest_together(sorted: &[i64]) -> &[i64] {
+    let (mut first, mut best) = (0, 0..0);
+    for (last, value) in sorted.iter().enumerate() {
+        while value.saturating_sub(sorted[first]) > SAME {
+            first += 1;
+        }
+        let score = |range: &Range<usize>| (range.len(), Reverse(sorted[range.start].saturating_abs()));
+        let own = first..last + 1;
+        if best.is_empty() || score(&own) > score(&best) {
+            best = own;
+        }
+    }
+    &sorted[best]
+}
