@@ -34,5 +34,5 @@ Exit codes:
   4    an input file (network, CSV, fingerprint) is there but cannot be used
   5    the device cannot do what was asked, or measured nothing of it
   6    reading or writing failed, as where a file is missing
-  7    with --require-fit: a step may not fit
+  7    with --require-fit: a step may not fit; with optimize: nothing fits into --memory-budget
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; the same command does the rest";

@@ -195,7 +195,7 @@ fn an_earlier_breakdown_is_replaced_as_a_whole_and_nothing_else_is() {
         broken_down(&scene, "mine --out mine").succeeds();
     }
     let scene = scene.file("other/report.html", "somebody's");
-    broken_down(&scene, "fast.json --out other").fails(2).says("perf4sight did not write");
+    broken_down(&scene, "fast.json --out other").fails(2).says("this command did not write");
     assert_eq!(scene.read("other/report.html"), "somebody's");
 }
 
@@ -204,7 +204,10 @@ fn what_no_breakdown_wrote_is_never_replaced() {
     let mut scene = Scene::new().file("fast.json", trace(&steps(0)));
     for name in ["breakdown.json", "breakdown.csv", "stacks.folded", "report.html", "time_breakdown.svg"] {
         scene = scene.file(&format!("of/{name}/{name}"), "{\"format\": 1}");
-        broken_down(&scene, &format!("fast.json --out of/{name}")).fails(2).says("perf4sight did not write").says(name);
+        broken_down(&scene, &format!("fast.json --out of/{name}"))
+            .fails(2)
+            .says("this command did not write")
+            .says(name);
         assert_eq!(fs::read_dir(scene.path(&format!("of/{name}"))).unwrap().count(), 1, "{name}");
     }
     // A page of another's beside the data of a breakdown.

@@ -28,8 +28,8 @@ const EFFECTS: &[(&[&str], &[&str])] = &[
     (&["env::current_exe"], &["cli.rs", "pipeline/"]),
     // A user's own command gets our environment and our streams.
     (
-        &["env::var", "env::vars", "env::var_os", "env::set_var"],
-        &["cli.rs", "main.rs", "worker/", "machine/src/foreground.rs"],
+        &["env::var", "env::vars", "env::vars_os", "env::var_os", "env::set_var"],
+        &["cli.rs", "main.rs", "worker/", "machine/src/foreground.rs", "slurm/src/cluster.rs"],
     ),
     (&["print!", "println!", "eprint!", "eprintln!", "dbg!"], &["report/src/console.rs", "cli.rs", "main.rs"]),
     (

@@ -84,7 +84,7 @@ fn files_of_others_are_replaced_only_where_that_is_asked_for() {
     symlink("in.onnx", scene.path("link.onnx")).unwrap();
     for out in ["in.onnx", "notes.onnx", "link.onnx"] {
         let refused = scene.run(&format!("prune in.onnx --level 30 --out {out}")).fails(2);
-        refused.says("perf4sight did not write").says("--overwrite");
+        refused.says("this command did not write").says("--overwrite");
     }
     assert!(fs::read(scene.path("in.onnx")).unwrap() == theirs);
     assert_eq!(scene.read("notes.onnx"), "no network");

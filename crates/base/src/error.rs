@@ -176,6 +176,11 @@ impl Error {
         self.help.as_deref()
     }
 
+    /// The message in one line, as part of a sentence.
+    pub fn in_one_line(&self) -> String {
+        self.to_string().replace("\n  ", "; ")
+    }
+
     /// The sort of failure.
     pub fn kind(&self) -> Kind {
         self.kind

@@ -86,7 +86,7 @@ pub fn check(file: &Path, overwrite: bool, is_ours: impl FnOnce(File) -> bool) -
     if overwrite || !is_in_the_way(file) || is_ours(input_file::open(file, "check who wrote this file")?) {
         return Ok(());
     }
-    let problem = "a file that perf4sight did not write would be replaced";
+    let problem = "a file that this command did not write would be replaced";
     let error = Error::usage(problem).help("choose another place, or replace it (--overwrite, or overwrite = True)");
     Err(error.file(atomic_write::named(file)))
 }

@@ -1,4 +1,4 @@
-//! Reading a network, which should take 50 ms for 20 MB of graph: `cargo bench -p perf4sight-step`.
+//! Reading a network, which should take 50 ms for 20 MB of graph: `cargo bench -p perf4sight-onnx`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use perf4sight_onnx as onnx;

@@ -10,9 +10,8 @@ use perf4sight_optimize::search::{Optimizer, Search, Searches};
 use perf4sight_optimize::start::Start;
 use perf4sight_replay::Analysis;
 use perf4sight_replay::buckets::{Limits, assign, gradient_sizes};
-use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::ranks::Job;
-use perf4sight_replay::replayed::Request;
+use perf4sight_replay::request::Request;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,8 +23,7 @@ fn main() -> Result<()> {
     let traces: Vec<PathBuf> =
         arguments.iter().filter(|name| !name.ends_with("_measured.json")).map(PathBuf::from).collect();
     let plain = std::env::var("PLAIN_CAP").ok().and_then(|cap| seconds.get(&cap)).map(|step| (1e9 * step) as u64);
-    let request =
-        Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain, nccl_tests: None, cost_model: None };
+    let request = Request { plain, ..Request::default() };
     let start = Start::of(&Analysis::of(Job::read(&traces)?), &request)?;
     println!("a step as it is: {:.1} ms", start.before as f64 / 1e6);
     let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 20_000 };

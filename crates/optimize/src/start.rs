@@ -8,7 +8,8 @@ use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::graph::{Calls, StepGraph};
 use perf4sight_replay::plain_step::PlainStep;
-use perf4sight_replay::replayed::{Request, ahead};
+use perf4sight_replay::replayed::ahead;
+use perf4sight_replay::request::Request;
 use perf4sight_replay::simulate::{Schedule, simulate};
 use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, parse, predict, variations};
 use std::collections::BTreeSet;
@@ -288,7 +289,7 @@ fn far(recorded: &Recorded) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::communication::Algorithm;
+
     use perf4sight_replay::ranks::Job;
     use std::path::Path;
 
@@ -298,14 +299,7 @@ mod tests {
     }
 
     fn start(analysis: &Analysis) -> Start {
-        let request = Request {
-            what_ifs: Vec::new(),
-            algorithm: Algorithm::Ring,
-            plain: None,
-            nccl_tests: None,
-            cost_model: None,
-        };
-        Start::of(analysis, &request).unwrap()
+        Start::of(analysis, &Request::default()).unwrap()
     }
 
     /// Two steps of the profiler that were joined to one, of which one exchanges nothing.

@@ -26,6 +26,7 @@ pub mod inputs;
 pub mod plain_step;
 pub mod ranks;
 pub mod replayed;
+pub mod request;
 pub mod simulate;
 pub mod statistic;
 pub mod synthetic;

@@ -2,20 +2,16 @@
 //! changes would bring.
 
 use crate::Analysis;
-use crate::collectives::Operation;
-use crate::communication::{Algorithm, Communication, Cost, cost_of_table, fit};
+use crate::communication::Communication;
 use crate::graph::recorded::{Correction, Distortion, LeftOut, Recorded};
 use crate::graph::{Kind, RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
-use crate::ranks::{Job, Rank};
+use crate::ranks::Rank;
+use crate::request::{Request, changes};
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
-use crate::what_if::{Change, InHalf, Known, Outcome, depends_on_step, parse_with, predict, ratio_of_typical};
+use crate::what_if::{Known, Outcome, parse_with, predict, ratio_of_typical};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::input_file;
 use perf4sight_base::stats::{mean, median, percentile};
-use perf4sight_base::units::Milliseconds;
-use std::path::PathBuf;
-use std::rc::Rc;
 
 /// The replay of a job's steps.
 #[derive(Debug, Clone)]
@@ -109,148 +105,6 @@ pub struct LeftOutError {
     pub steps: usize,
     /// How far the steps themselves are from their median: the median of the differences, in percent.
     pub spread: f64,
-}
-
-/// What to replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// Scenarios: each one or several changes, with semicolons between them.
-    pub what_ifs: Vec<String>,
-    /// How collective operations are done.
-    pub algorithm: Algorithm,
-    /// Nanoseconds of a recorded step without the profiler, on average, if given; else it is read from what `record` wrote next to the traces.
-    pub plain: Option<u64>,
-    /// What `all_reduce_perf` of nccl-tests printed, whose costs are taken instead of fitted ones.
-    pub nccl_tests: Option<PathBuf>,
-    /// A model of operations, for changes of the GPU.
-    pub cost_model: Option<PathBuf>,
-}
-
-impl Request {
-    /// A job's step without the profiler: as given, else as it was timed next to the traces; none if it is not known.
-    pub fn plain(&self, analysis: &Analysis) -> Option<PlainStep> {
-        let given = self.plain.map(|time| time.saturating_mul(analysis.job.cycle as u64));
-        given.map(|time| PlainStep { time, steps: None }).or(analysis.plain.clone().ok().flatten())
-    }
-
-    /// Checks a scenario, before any trace is read.
-    ///
-    /// # Errors
-    /// A change of no known form; a model of operations that cannot be read.
-    pub fn check_what_if(&self, text: &str) -> Result<()> {
-        changes(text, &self.known()?).map(drop)
-    }
-
-    /// Checks the model and the table, before any trace is read.
-    ///
-    /// # Errors
-    /// One that cannot be read.
-    pub fn check(&self) -> Result<()> {
-        self.known()?;
-        // Whether a table can be read does not depend on the number of ranks.
-        self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
-    }
-
-    /// What changes may rest on besides the traces.
-    ///
-    /// # Errors
-    /// A file that is no model of operations.
-    fn known(&self) -> Result<Known> {
-        let operations = self.cost_model.as_deref().map(perf4sight_operations::load).transpose()?;
-        Ok(Known { operations: operations.map(Rc::new), ..Known::default() })
-    }
-
-    /// What changes may rest on, with what the traces say of their job.
-    ///
-    /// # Errors
-    /// A file that is no model of operations.
-    pub fn known_of(&self, job: &Job) -> Result<Known> {
-        Ok(Known { gpus: job.gpus(), in_half: InHalf::of(job), ..self.known()? })
-    }
-}
-
-impl Request {
-    /// What communication costs: read from the table, else fitted.
-    ///
-    /// # Errors
-    /// A table that cannot be read.
-    pub fn communication(&self, recorded: &Recorded) -> Result<Communication> {
-        let mut communication = fit(recorded, self.algorithm);
-        if let Some(costs) = self.table()? {
-            for (cost, group) in communication.groups.iter_mut().zip(&recorded.typical.groups) {
-                *cost = Some(costs(group.size)?);
-            }
-            // Nothing is left that is not known.
-            communication.alternatives.clear();
-        }
-        Ok(communication)
-    }
-
-    /// Refuses the time of a plain step that is of another unit: recording makes steps longer, but not by so much.
-    ///
-    /// # Errors
-    /// A given time far from that of the recorded steps.
-    pub fn check_plain(&self, recorded: &Recorded) -> Result<()> {
-        let Some(plain) = self.plain else { return Ok(()) };
-        let step = recorded.typical.time(&simulate(&recorded.typical.graph));
-        let times = plain as f64 / step.max(1) as f64;
-        if (1.0 / MOST_TIMES..=MOST_TIMES).contains(&times) {
-            return Ok(());
-        }
-        let [plain, step] = [plain, step].map(|time| Milliseconds(time as f64 / 1e6));
-        Err(Error::usage(format!("plain_step_ms is {plain}, and the recorded step takes {step}"))
-            .expected("milliseconds of a step of the same job without the profiler"))
-    }
-
-    /// The first scenario that brings something else to the typical step than to all recorded ones. One that cannot be asked is refused
-    /// later.
-    fn depends_on_step(&self, recorded: &Recorded, known: &Known) -> Result<Option<String>> {
-        let communication = self.communication(recorded)?;
-        let depends = |text: &String| {
-            changes(text, known)
-                .and_then(|changes| depends_on_step(recorded, &communication, &changes))
-                .unwrap_or(false)
-        };
-        let has_typical = !recorded.varies && recorded.steps.len() > 1;
-        Ok(self.what_ifs.iter().find(|text| has_typical && depends(text)).cloned())
-    }
-
-    /// What an all-reduce of so many ranks costs by the table, if there is one.
-    fn table(&self) -> Result<Option<impl Fn(u32) -> Result<Cost>>> {
-        let Some(file) = &self.nccl_tests else { return Ok(None) };
-        let text = input_file::text(file, READ_TABLE)?;
-        Ok(Some(move |ranks| {
-            cost_of_table(&text, Operation::AllReduce, self.algorithm, ranks).map_err(|error| error.file(file))
-        }))
-    }
-}
-
-const READ_TABLE: &str = "read what nccl-tests measured";
-
-/// What a change is of, by its first word, and whether it sets that (`gpu = H100`).
-fn subject(change: &str) -> (&str, bool) {
-    let change = change.trim();
-    let end = change.find(|letter: char| letter.is_whitespace() || letter == '=').unwrap_or(change.len());
-    (&change[..end], change[end..].trim_start().starts_with('='))
-}
-
-/// The changes of a scenario, each with what is known after those before it.
-fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
-    let subjects: Vec<(&str, bool)> = text.split(';').map(subject).collect();
-    let is_set_besides = |(place, (own, is_set)): (usize, &(&str, bool))| {
-        *is_set && subjects.iter().enumerate().any(|(other, (name, _))| other != place && name == own)
-    };
-    if let Some(twice) = subjects.iter().enumerate().find(|one| is_set_besides(*one)).map(|(_, (own, _))| own) {
-        return Err(Error::usage(format!("what-if \"{text}\" says twice what {twice} is"))
-            .expected(format!("one \"{twice} = ...\", and nothing else of it")));
-    }
-    let mut known = known.clone();
-    let mut next = |text: &str| {
-        let change = parse_with(text.trim(), &known)?;
-        known = change.known_after(std::mem::take(&mut known));
-        Ok(change)
-    };
-    text.split(';').map(&mut next).collect()
 }
 
 impl Replayed {
@@ -381,8 +235,6 @@ impl Doubts<'_> {
 
 /// From this ratio of a step on GPUs to one on threads on, GPUs fall behind.
 const FALLS_BEHIND: f64 = 1.1;
-/// Recorded steps are at most this many times as long as plain ones, or as short.
-const MOST_TIMES: f64 = 10.0;
 
 /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
 pub fn ahead(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
@@ -431,39 +283,4 @@ fn ranks(typical: &StepGraph, schedule: &Schedule, steps: &[ReplayedStep]) -> Ve
         RankTime { rank: rank.number, time: time as f64, interval }
     };
     typical.ranks.iter().zip(times).enumerate().map(rank).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn what_is_set_is_set_once() {
-        for (text, subject) in [
-            ("gpu = H100; bandwidth x 2; gpu=B200", "gpu"),
-            ("gpu x 2; gpu = H100", "gpu"),
-            ("ranks = 2; ranks = 4", "ranks"),
-        ] {
-            let refused = changes(text, &Known::default()).map(drop).unwrap_err().to_string();
-            assert!(refused.contains(&format!("says twice what {subject} is")), "{refused}");
-        }
-        assert_eq!(changes("bandwidth x 2; bandwidth x 3", &Known::default()).map(|both| both.len()), Ok(2));
-    }
-
-    #[test]
-    fn a_table_that_cannot_be_read_is_refused_before_any_trace() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("table.txt");
-        let damaged: &[u8] = b"1024 256 float sum -1 fast 1 1 0\n";
-        for (contents, code) in [(None, 6), (Some(b"\xe9t\xe9 ".as_slice()), 4), (Some(damaged), 4)] {
-            contents.iter().for_each(|contents| fs::write(&file, contents).unwrap());
-            let nccl_tests = Some(file.clone());
-            let request =
-                Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests, cost_model: None };
-            let refused = request.check().unwrap_err();
-            assert_eq!(refused.kind().exit_code(), code, "{refused}");
-            assert!(refused.to_string().starts_with(&file.display().to_string()), "{refused}");
-        }
-    }
 }

@@ -4,9 +4,9 @@
 
 use perf4sight_replay::Analysis;
 use perf4sight_replay::collectives::{Exchange, Exchanges, Groups, Operation};
-use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::ranks::Job;
-use perf4sight_replay::replayed::{Replayed, Request};
+use perf4sight_replay::replayed::Replayed;
+use perf4sight_replay::request::Request;
 use perf4sight_replay::waiting::Activity;
 use std::collections::BTreeSet;
 use std::fs;
@@ -69,13 +69,7 @@ fn asked(folder: &TempDir, what_if: &str) -> Replayed {
 }
 
 fn request(what_if: &str) -> Request {
-    Request {
-        what_ifs: vec![what_if.to_owned()],
-        algorithm: Algorithm::Ring,
-        plain: None,
-        nccl_tests: None,
-        cost_model: None,
-    }
+    Request { what_ifs: vec![what_if.to_owned()], ..Request::default() }
 }
 
 /// Milliseconds of a job's step without a change and with it.

@@ -10,11 +10,11 @@ mod shared;
 mod published;
 
 use perf4sight_replay::Analysis;
-use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::hang::Hang;
 use perf4sight_replay::inputs;
 use perf4sight_replay::ranks::Job;
-use perf4sight_replay::replayed::{Replayed, Request};
+use perf4sight_replay::replayed::Replayed;
+use perf4sight_replay::request::Request;
 use perf4sight_replay::verb::analyze;
 use perf4sight_report::{Console, Mode, Settings};
 use perf4sight_verb::Context;
@@ -34,12 +34,8 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn request() -> Request {
-    Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None, cost_model: None }
-}
-
 fn replayed(analysis: &Analysis) -> Replayed {
-    Replayed::of(analysis, &request()).unwrap()
+    Replayed::of(analysis, &Request::default()).unwrap()
 }
 
 fn error(paths: &[PathBuf]) -> String {
@@ -223,7 +219,7 @@ fn a_timeline_of_horovod_alone_shows_who_waits() {
     assert_eq!(analysis.steps(0), [100.0; 2]);
     // Without the 4 ms of rank 1 before the first tensor, after which the second one is ready 10 ms later on both ranks.
     let what_ifs = vec!["rank 1 as the others".to_owned()];
-    let replayed = Replayed::of(&analysis, &Request { what_ifs, ..request() }).unwrap();
+    let replayed = Replayed::of(&analysis, &Request { what_ifs, ..Request::default() }).unwrap();
     let (_, outcome) = replayed.answered().next().unwrap();
     assert_eq!([replayed.typical as f64, outcome.after.time].map(|time| (time / 1e3).round()), [100e3, 96e3]);
 }
@@ -437,7 +433,7 @@ fn damaged_files_of_all_formats_are_read_or_refused() {
             let _ = Hang::of(&inputs.dumps).headline();
             let Ok(job) = Job::of(inputs.ranks) else { continue };
             let analysis = Analysis::of(job);
-            let _ = (analysis.warnings(), Replayed::of(&analysis, &request()));
+            let _ = (analysis.warnings(), Replayed::of(&analysis, &Request::default()));
         }
         fs::write(&file, whole).unwrap();
     }

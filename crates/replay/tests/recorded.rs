@@ -12,10 +12,10 @@ use flate2::write::GzEncoder;
 use perf4sight_replay::Analysis;
 use perf4sight_replay::clocks::Clocks;
 use perf4sight_replay::collectives::{Exchanges, Operation};
-use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::exposed::exposed;
 use perf4sight_replay::ranks::Job;
-use perf4sight_replay::replayed::{Replayed, Request};
+use perf4sight_replay::replayed::Replayed;
+use perf4sight_replay::request::Request;
 use perf4sight_replay::waiting::{Activity, Waiting, activities, stragglers};
 use perf4sight_traces::{Ranked, read_ranks};
 use serde_json::{Value, json};
@@ -179,8 +179,7 @@ fn analysis(folder: &Path) -> Analysis {
 }
 
 fn replayed(analysis: &Analysis) -> Replayed {
-    let request =
-        Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None, cost_model: None };
+    let request = Request::default();
     Replayed::of(analysis, &request).unwrap()
 }
 

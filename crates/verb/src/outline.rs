@@ -21,6 +21,19 @@ pub struct Outline {
     pub writes: Vec<KeyedPath>,
 }
 
+impl Outline {
+    /// The outline of a section that reads traces and writes one file or folder; `doing` says what it does with them.
+    pub fn of_traces(doing: &str, traces: &[PathBuf], out: &Path) -> Self {
+        let named: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
+        Outline {
+            steps: vec![format!("{doing} {}", named.join(", "))],
+            reads: traces.iter().map(|path| KeyedPath::new("traces", path)).collect(),
+            writes: vec![KeyedPath::new("out", out)],
+            ..Outline::default()
+        }
+    }
+}
+
 /// A path and the key that named it, so that a message can point at the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyedPath {
@@ -28,6 +41,13 @@ pub struct KeyedPath {
     pub key: &'static str,
     /// The file or folder.
     pub path: PathBuf,
+}
+
+impl KeyedPath {
+    /// The path that a key names.
+    pub fn new(key: &'static str, path: impl Into<PathBuf>) -> Self {
+        KeyedPath { key, path: path.into() }
+    }
 }
 
 /// The files that exist when a section starts: those on disk and those that earlier sections write.

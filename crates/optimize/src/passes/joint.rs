@@ -1,7 +1,7 @@
 //! Operators and tensors fused together: buckets for operations as they are fused, and of these those that pay with such buckets.
 
 use super::tensor_fusion::{self, free_words};
-use super::{Found, FusedOperations, Learns, Proposal, in_line, op_fusion};
+use super::{Found, FusedOperations, Learns, Proposal, op_fusion};
 use crate::fusion::{self, Fusion, Gradient, Joint, Link, Segment};
 use crate::start::{Start, Together};
 use perf4sight_base::error::Result;
@@ -48,7 +48,7 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
     let (gradients, link) = match when_fused(start, &found.fused) {
         Ok(found) => found,
         Err(error) => {
-            both.nothing.push(format!("operators and tensors are not fused together: {}", in_line(&error)));
+            both.nothing.push(format!("operators and tensors are not fused together: {}", error.in_one_line()));
             return Ok(both);
         }
     };

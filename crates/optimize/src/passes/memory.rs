@@ -1,7 +1,7 @@
 //! Less memory, or more samples for it: recomputation, gradient accumulation, a budget.
 
 use super::optimizer::{OF_CLOSURE, Optimizer, calls_closure, optimizer};
-use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
+use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{NoSync, NoSyncUntilLast, Recompute, alike_passes, recomputes};
 use crate::memory_events::{self, Memory};
 use crate::search::GoOn;
@@ -159,7 +159,7 @@ fn judge(memory: Memory, known: Known, budget: Bytes, found: &mut Found) -> Resu
         (Err(why), Some(doubt)) if memory.lasting < budget => {
             found
                 .unanswered
-                .push(format!("whether any change fits into {budget} is not known: {}; {doubt}", in_line(&why)));
+                .push(format!("whether any change fits into {budget} is not known: {}; {doubt}", why.in_one_line()));
         }
         (answer, doubt) => {
             found.answers.push(answer?);

@@ -17,11 +17,12 @@ use crate::changes::{Autocast, Group};
 use crate::search::{GoOn, Searches, Visit};
 use crate::simulated_memory::SimulatedStep;
 use crate::start::Start;
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::Result;
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_replay::graph::{EdgeKind, Graph, NodeId};
 use perf4sight_replay::simulate;
 use perf4sight_replay::what_if::{Change, Outcome};
+use perf4sight_verb::KeyedPath;
 use serde_json::Value;
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -100,6 +101,17 @@ impl Wanted {
         ]
         .into_iter()
         .filter_map(|(is_given, setting, pass)| is_given.then_some((setting, pass)))
+    }
+
+    /// The files that it names.
+    pub fn reads(&self) -> impl Iterator<Item = KeyedPath> {
+        let network = self.network.as_ref().map(|step| &step.network);
+        let named = [
+            ("xla_candidate_path", self.candidates.as_ref()),
+            ("clusters", self.clusters.as_ref()),
+            ("network", network),
+        ];
+        named.into_iter().filter_map(|(key, path)| Some(KeyedPath::new(key, path?)))
     }
 }
 
@@ -186,14 +198,9 @@ impl Found {
     fn propose(&mut self, proposal: Result<Proposal>, change: &str) {
         match proposal {
             Ok(proposal) => self.proposals.push(proposal),
-            Err(error) => self.nothing.push(format!("{change}: {}", in_line(&error))),
+            Err(error) => self.nothing.push(format!("{change}: {}", error.in_one_line())),
         }
     }
-}
-
-/// An error in one line.
-fn in_line(error: &Error) -> String {
-    error.to_string().replace("\n  ", "; ")
 }
 
 /// Something to change.

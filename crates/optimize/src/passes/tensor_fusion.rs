@@ -1,7 +1,7 @@
 //! Which gradients to reduce together, and when: buckets, and what else decides when communication begins.
 
 use super::merges::merges;
-use super::{Found, Learns, Pass, Proposal, Wanted, in_line};
+use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{Buckets, KeepGathered, Prefetch};
 use crate::fusion::{self, Choice, Fusion, Gradient, Link};
 use crate::search::GoOn;
@@ -39,7 +39,7 @@ impl Pass for TensorFusion {
         }
         match fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule) {
             Ok((gradients, link)) => buckets(start, &gradients, link, &mut found)?,
-            Err(error) => found.unanswered.push(format!("no buckets are proposed: {}", in_line(&error))),
+            Err(error) => found.unanswered.push(format!("no buckets are proposed: {}", error.in_one_line())),
         }
         static_graph(start, &mut found)?;
         Ok(found)

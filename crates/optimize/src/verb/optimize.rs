@@ -8,7 +8,7 @@ use crate::search::{Optimizer, Search, Searches};
 use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::communication::Algorithm;
-use perf4sight_replay::replayed::Request;
+use perf4sight_replay::request::Request;
 use perf4sight_step::workload::Optimizer as UpdateRule;
 use perf4sight_verb::config::Missing::{Literal, Unset};
 use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, memory, number, path, word};
@@ -44,7 +44,7 @@ const SETTINGS: &[Setting] = &[
         .or("{record.out}")
         .or_on_command_line(Literal("[]"))
         .positional("PATH")
-        .help("Traces of one job, one of each rank, or a folder of them; plans, where they are given, take their place."),
+        .help("Traces of one job, one of each rank, or a folder of them. Not with --plans."),
     word("pass", passes).many().or("[]").help("What to search for; by default everything."),
     number("plain_step_ms", 1e-6)
         .value("MS")
@@ -52,19 +52,19 @@ const SETTINGS: &[Setting] = &[
     word("optimizer", optimizers).or("mcmc").help(
         "How operator fusion is searched: dp along the critical path, mcmc by random moves after that, mcts by a tree of moves.",
     ),
-    integer("moves", 1, i64::MAX).or("20000").help("Moves of the search: it ends when so many are evaluated."),
+    integer("moves", 1, i64::MAX).or("20000").help("Number of moves that the search evaluates."),
     integer("seed", 0, i64::MAX).or("0").help("Seed of the search: the same traces and seed give the same files."),
     integer("searches", 1, 10_000).or("1").help(
         "Searches, each with the next seed, of which the best counts; they run at once, with --slurm on several machines.",
     ),
-    flag("simulate").help("Fused operations but the last take 0.8 of their time, as published, not what their traffic says."),
+    flag("simulate").help("Assume that fused operations, except the last, take 0.8 of their time, as published."),
     path("xla_candidate_path")
         .named("candidates")
         .alias("xla-candidate-path")
         .value("FILE")
         .help("Names of the operations that may be fused, one a line; by default all that compilers fuse."),
-    path("clusters").value("FILE").help("A cluster_mapping.txt whose groups of operations tensor groups are made for (from_opfs2tsfs)."),
-    word("algorithm", algorithms).or("ring").help("How collective operations are done."),
+    path("clusters").value("FILE").help("A cluster_mapping.txt: gradients of one of its groups are reduced together (from_opfs2tsfs)."),
+    word("algorithm", Algorithm::names).or("ring").help("How collective operations are done."),
     path("nccl_tests")
         .value("FILE")
         .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones."),
@@ -95,10 +95,6 @@ fn optimizers() -> Vec<&'static str> {
     Optimizer::ALL.map(Optimizer::name).to_vec()
 }
 
-fn algorithms() -> Vec<&'static str> {
-    vec!["ring", "tree"]
-}
-
 /// The request.
 #[derive(Debug)]
 enum Optimize {
@@ -117,7 +113,7 @@ impl Optimize {
 
 fn plan(values: &Values<'_>, plans: PathBuf) -> Result<ChoosePlan> {
     if values.writes("traces") || values.writes("pass") {
-        return Err(values.error("plans", "plans are written beside traces or passes").expected("one of both"));
+        return Err(values.error("plans", "plans are given together with traces or passes").expected("one of both"));
     }
     let model = values.get::<Option<PathBuf>>("model")?;
     let model = model.ok_or_else(|| {
@@ -145,16 +141,7 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
             .error("model", "it predicts the steps of plans, and there are none")
             .expected("--plans FILE"));
     }
-    let request = Request {
-        what_ifs: Vec::new(),
-        algorithm: values.named("algorithm", |word| match word {
-            "tree" => Ok(Algorithm::Tree),
-            _ => Ok(Algorithm::Ring),
-        })?,
-        plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
-        nccl_tests: values.get("nccl_tests")?,
-        cost_model: values.get("cost_model")?,
-    };
+    let request = Request::parse(values, Vec::new())?;
     let out = values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize"));
     let first = Search {
         optimizer: values.named("optimizer", Optimizer::parse)?,
@@ -255,7 +242,7 @@ mod tests {
     fn neither_both_and_plans_without_a_model_are_refused() {
         let message = |arguments: &[(&str, &str)]| parsed(arguments).err().unwrap().to_string();
         assert!(message(&[]).contains("neither traces nor plans"));
-        assert!(message(&[("plans", "plans.csv"), ("traces", "traces")]).contains("beside traces"));
+        assert!(message(&[("plans", "plans.csv"), ("traces", "traces")]).contains("together with traces"));
         assert!(message(&[("plans", "plans.csv")]).contains("no model"));
     }
 }

@@ -1,11 +1,13 @@
 //! What a collective operation sends: messages one after the other, and bytes over the link of a rank.
 
 use crate::collectives::Operation;
+use perf4sight_base::error::{Error, Result};
 
 /// How an operation is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Algorithm {
     /// Each rank sends to the next one.
+    #[default]
     Ring,
     /// Ranks form a binary tree.
     Tree,
@@ -14,6 +16,25 @@ pub enum Algorithm {
         /// Ranks on one node.
         ranks_per_node: u32,
     },
+}
+
+impl Algorithm {
+    /// The algorithms that have a name; a hierarchical one follows from the nodes.
+    pub fn names() -> Vec<&'static str> {
+        vec!["ring", "tree"]
+    }
+
+    /// The algorithm of a name.
+    ///
+    /// # Errors
+    /// A word that is none of [`Algorithm::names`].
+    pub fn parse(word: &str) -> Result<Self> {
+        match word {
+            "ring" => Ok(Algorithm::Ring),
+            "tree" => Ok(Algorithm::Tree),
+            _ => Err(Error::usage(format!("{word:?} is no algorithm")).expected("ring or tree")),
+        }
+    }
 }
 
 /// Messages and bytes of an operation, as factors of latency and of the time per byte.

@@ -250,7 +250,7 @@ fn read_each<T>(files: &[PathBuf], read: impl Fn(&Path, u32) -> Result<T>) -> Re
     }
     match failed.first() {
         Some(first) if found.is_empty() => Err(first.clone()),
-        _ => Ok((found, failed.iter().map(|error| format!("passed over: {error}").replace("\n  ", "; ")).collect())),
+        _ => Ok((found, failed.iter().map(|error| format!("passed over: {}", error.in_one_line())).collect())),
     }
 }
 

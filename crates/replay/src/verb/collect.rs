@@ -105,6 +105,6 @@ pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
 
 impl Section for Collect {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        Ok(traces::outline("joins the traces in", &self.traces, &self.out))
+        Ok(Outline::of_traces("joins the traces in", &self.traces, &self.out))
     }
 }

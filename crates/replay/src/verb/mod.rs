@@ -19,13 +19,13 @@ mod tests;
 mod traces;
 mod until_cancelled;
 
-use crate::communication::Algorithm;
 use crate::graph::recorded::{Correction, Distortion, Recorded};
 use crate::hang::Hang;
 use crate::inputs;
 use crate::plain_step::PlainStep;
 use crate::ranks::Job;
-use crate::replayed::{Replayed, Request};
+use crate::replayed::Replayed;
+use crate::request::Request;
 use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -39,7 +39,7 @@ use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
 use perf4sight_traces::rank_list;
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Finding, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -94,7 +94,7 @@ impl Shown {
             }
             // What was given is wrong, not what was recorded.
             Err(error) if request.what_ifs.is_empty() && error.kind() != ErrorKind::Usage => {
-                warnings.push(format!("the steps cannot be replayed: {}", in_a_line(&error)));
+                warnings.push(format!("the steps cannot be replayed: {}", error.in_one_line()));
                 (None, None)
             }
             Err(error) => (None, Some(error)),
@@ -283,24 +283,16 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
 impl Section for Replay {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
         self.files().map_err(Error::configured)?;
-        let mut outline = traces::outline("compares the ranks in", &self.traces, &self.out);
-        let table = |path: &PathBuf| KeyedPath { key: "nccl_tests", path: path.clone() };
-        outline.reads.extend(self.request.nccl_tests.iter().map(table));
-        let model = |path: &PathBuf| KeyedPath { key: "cost_model", path: path.clone() };
-        outline.reads.extend(self.request.cost_model.iter().map(model));
+        let mut outline = Outline::of_traces("compares the ranks in", &self.traces, &self.out);
+        outline.reads.extend(self.request.reads());
         Ok(outline)
     }
 }
 
 impl Replay {
     fn parse(values: &Values<'_>) -> Result<Self> {
-        let request = Request {
-            what_ifs: values.get::<Option<Vec<String>>>("what_if")?.unwrap_or_default(),
-            algorithm: values.named("algorithm", algorithm)?,
-            plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
-            nccl_tests: values.get("nccl_tests")?,
-            cost_model: values.get("cost_model")?,
-        };
+        let what_ifs = values.get::<Option<Vec<String>>>("what_if")?.unwrap_or_default();
+        let request = Request::parse(values, what_ifs)?;
         let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("what_if", error));
         request.what_ifs.iter().try_for_each(check)?;
         request.check()?;
@@ -341,14 +333,6 @@ impl Replay {
 
 /// Who waits for whom is part of the answer about a job that hangs from this share of a step on.
 const BESIDE_A_HANG: f64 = 0.02;
-
-fn algorithm(word: &str) -> Result<Algorithm> {
-    match word {
-        "tree" => Ok(Algorithm::Tree),
-        "ring" => Ok(Algorithm::Ring),
-        _ => Err(Error::usage(format!("{word:?} is no algorithm")).expected("ring or tree")),
-    }
-}
 
 /// From this difference between record and replay on, in percent, it is warned about.
 const FAR: f64 = 2.0;
@@ -409,7 +393,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     });
     let unanswered = replayed
         .unanswered()
-        .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", in_a_line(why)));
+        .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", why.in_one_line()));
     [unlike, independent, alone, ahead, late, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
         .flatten()
@@ -489,11 +473,6 @@ fn late_step(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
             analysis.job.steps[longest.step].name
         )
     })
-}
-
-/// An error with what was expected and what helps, in one line.
-fn in_a_line(error: &Error) -> String {
-    error.to_string().replace("\n  ", "; ")
 }
 
 /// How recorded steps differ from plain ones, and what was done about it.

@@ -1,6 +1,7 @@
 //! The settings of `[replay]` and `perf4sight replay`.
 
 use super::traces::TRACES;
+use crate::communication::Algorithm;
 use perf4sight_record::settings as record;
 use perf4sight_verb::config::Missing::Unset;
 use perf4sight_verb::config::{Setting, Table, flag, number, path, text, word};
@@ -17,7 +18,7 @@ pub(super) const TABLE: Table = Table {
             flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
             text("what_if").many().value("CHANGE")
                 .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'bucket_cap_mb = 8' and others (replay --help lists them, docs/replay.md with what they assume). Several changes of one case have semicolons between them."),
-            word("algorithm", algorithms).or("ring")
+            word("algorithm", Algorithm::names).or("ring")
                 .help("How collective operations are done."),
             number("plain_step_ms", 1e-6).value("MS")
                 .help("Milliseconds of a step without the profiler; what recording adds is then taken out. What perf4sight record timed is known without it."),
@@ -46,10 +47,6 @@ const RECORDING: [Setting; 6] = [
 
 const fn of_recording(setting: Setting) -> Setting {
     setting.on_command_line().requires("record")
-}
-
-fn algorithms() -> Vec<&'static str> {
-    vec!["ring", "tree"]
 }
 
 pub(super) const AFTER_HELP: &str = "\

@@ -128,7 +128,7 @@ fn table<'a>(title: &str, operations: impl Iterator<Item = &'a Operation>) -> Ta
 
 impl Section for Statistic {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        Ok(traces::outline("counts the operations in", &self.traces, &self.out))
+        Ok(Outline::of_traces("counts the operations in", &self.traces, &self.out))
     }
 }
 

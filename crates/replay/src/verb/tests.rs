@@ -1,6 +1,7 @@
 //! `replay` as a whole, on made-up traces and dumps.
 
 use super::*;
+use crate::communication::Algorithm;
 use crate::synthetic::{Cluster, cluster, write_traces};
 use perf4sight_base::overwrite::PROGRAM;
 use perf4sight_report::{Console, Mode, Settings};
@@ -19,7 +20,7 @@ fn context() -> Context {
 
 fn replay(traces: Vec<PathBuf>, out: &Path, what_ifs: &[&str], algorithm: Algorithm) -> Replay {
     let what_ifs = what_ifs.iter().map(|text| (*text).to_owned()).collect();
-    let request = Request { what_ifs, algorithm, plain: None, nccl_tests: None, cost_model: None };
+    let request = Request { what_ifs, algorithm, ..Request::default() };
     Replay { record: None, traces, out: out.to_owned(), as_all_ranks: false, request }
 }
 

@@ -4,7 +4,6 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_verb::config::Missing::Required;
 use perf4sight_verb::config::{Setting, Values, path};
-use perf4sight_verb::{KeyedPath, Outline};
 use std::path::{Path, PathBuf};
 
 /// The declaration of the key `traces`.
@@ -44,17 +43,6 @@ pub(super) fn check_out(traces: &[PathBuf], out: &Path, check: impl FnOnce() -> 
                 .help("choose another file (out)")
         }),
         false => Ok(()),
-    }
-}
-
-/// The outline of a section that reads traces and writes one file or folder.
-pub(super) fn outline(doing: &str, traces: &[PathBuf], out: &Path) -> Outline {
-    let named: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
-    Outline {
-        steps: vec![format!("{doing} {}", named.join(", "))],
-        reads: traces.iter().map(|path| KeyedPath { key: "traces", path: path.clone() }).collect(),
-        writes: vec![KeyedPath { key: "out", path: out.to_owned() }],
-        ..Outline::default()
     }
 }
 

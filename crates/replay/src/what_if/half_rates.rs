@@ -33,7 +33,7 @@ impl HalfRates {
         let scaling = known.to_half().map(|scaling| Some((scaling?, known.gpu().ok()?.to_owned())));
         let (model, unknown) = match scaling {
             Ok(model) => (model, None),
-            Err(why) => (None, Some(why.to_string().replace("\n  ", "; "))),
+            Err(why) => (None, Some(why.in_one_line())),
         };
         let sheet = known.gpu().ok().and_then(sheet);
         let least = sheet.map_or(LEAST_OF_PRODUCT, |sheet| (sheet.single_tflops / sheet.half_tflops).min(MOST));

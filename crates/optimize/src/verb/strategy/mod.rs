@@ -16,10 +16,10 @@ use perf4sight_base::units::{Bytes, Milliseconds, Percent};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::graph::{available_memory, check_memory};
 use perf4sight_replay::ranks::Job;
-use perf4sight_replay::replayed::Request;
+use perf4sight_replay::request::Request;
 use perf4sight_replay::what_if::Change;
 use perf4sight_report::{Column, sentence};
-use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
+use perf4sight_verb::{Context, Finding, Outline, Summary, Verb};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -190,13 +190,9 @@ impl Strategy {
     pub fn outline(&self) -> Result<Outline> {
         self.chosen().map_err(Error::configured)?;
         self.files().map_err(Error::configured)?;
-        let named: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
-        Ok(Outline {
-            steps: vec![format!("finds what to change in {}", named.join(", "))],
-            reads: self.traces.iter().map(|path| KeyedPath { key: "traces", path: path.clone() }).collect(),
-            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
-            ..Outline::default()
-        })
+        let mut outline = Outline::of_traces("finds what to change in", &self.traces, &self.out);
+        outline.reads.extend(self.request.reads().chain(self.wanted.reads()));
+        Ok(outline)
     }
 
     fn write(&self, mut files: ResultFiles, shown: Shown, context: &mut Context) -> Result<Summary> {

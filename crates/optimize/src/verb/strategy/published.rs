@@ -8,7 +8,7 @@ use crate::verb::operations::{self, TRAIN_AMP, TRAIN_GPU};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::Algorithm;
-use perf4sight_replay::replayed::Request;
+use perf4sight_replay::request::Request;
 use perf4sight_verb::Verb;
 use perf4sight_verb::config::{Setting, Values, flag, number, path, word};
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
         "TREE" => Ok(Algorithm::Tree),
         _ => Ok(Algorithm::Ring),
     })?;
-    let request = Request { what_ifs: Vec::new(), algorithm, plain: None, nccl_tests: None, cost_model: None };
+    let request = Request { algorithm, ..Request::default() };
     Ok(Strategy { traces, passes, wanted, request, out })
 }
 

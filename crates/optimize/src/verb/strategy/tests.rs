@@ -5,7 +5,6 @@ use crate::changes::Autocast;
 use crate::search::{Optimizer, Search, Searches};
 use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::units::Bytes;
-use perf4sight_replay::communication::Algorithm;
 use perf4sight_report::{Console, Mode, Settings};
 use perf4sight_step::workload::Optimizer as UpdateRule;
 use perf4sight_verb::{Divisible, Foreseen, Part};
@@ -37,13 +36,7 @@ fn strategy(recorded: &str, out: &Path) -> Strategy {
             memory_budget: None,
             network: None,
         },
-        request: Request {
-            what_ifs: Vec::new(),
-            algorithm: Algorithm::Ring,
-            plain: None,
-            nccl_tests: None,
-            cost_model: None,
-        },
+        request: Request::default(),
         out: out.to_owned(),
     }
 }

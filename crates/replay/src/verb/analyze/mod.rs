@@ -7,9 +7,11 @@ mod names;
 mod recorders;
 mod statistic;
 
-use super::{Drawn, Replay, algorithm, collect, one_step};
+use super::{Drawn, Replay, collect, one_step};
+use crate::communication::Algorithm;
 use crate::ranks::Job;
-use crate::replayed::{self, Request};
+use crate::replayed;
+use crate::request::Request;
 use crate::timeline;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
@@ -149,8 +151,8 @@ fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Repla
             return Err(error.help("perf4sight replay shows the critical path, and --what-if what a change brings"));
         }
     };
-    let algorithm = values.named("nccl_algo", |word| algorithm(&word.to_ascii_lowercase()))?;
-    let request = Request { what_ifs, algorithm, plain: None, nccl_tests: None, cost_model: None };
+    let algorithm = values.named("nccl_algo", |word| Algorithm::parse(&word.to_ascii_lowercase()))?;
+    let request = Request { what_ifs, algorithm, ..Request::default() };
     let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("delay_ratio", error));
     request.what_ifs.iter().try_for_each(check)?;
     Ok(Replay { record: None, traces, out: out.join(REPLAY), as_all_ranks: false, request })
