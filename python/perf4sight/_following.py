@@ -195,15 +195,26 @@ class Alive:
         self.after: Dict[Tuple[str, bool], List[int]] = {}
         # Of each of them that runs forward, by its kind and sizes, the first place there.
         self.places: Dict[Tuple[str, str], int] = {}
+        # Of each of them that runs forward, by its kind and the memory that it reads, its place; and the places of those that ran backward, in that order.
+        self.reads: Dict[Tuple[Any, ...], int] = {}
+        self.differentiated: Dict[str, List[Optional[int]]] = {}
         self.known: Dict[int, Any] = {}
 
     def line(self) -> str:
         """What there is of them for the program: `MOST LEFT convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`."""
         def numbers(kind: str, backward: bool) -> str:
-            after = self.after.get((kind, backward), [])
-            return ",".join(map(str, reversed(after) if backward else after))
+            return ",".join(map(str, self._backward(kind) if backward else self.after.get((kind, False), [])))
         kinds = sorted({kind for kind, _ in self.after})
         return " ".join([str(self.most), str(self.left), *("%s=%s/%s" % (kind, numbers(kind, False), numbers(kind, True)) for kind in kinds)])
+
+    def _backward(self, kind: str) -> List[int]:
+        """What is there after operators of a kind in backward, in the order of forward: nothing of those without one, such as under `torch.no_grad`."""
+        after, places = self.after.get((kind, True), []), self.differentiated.get(kind, [])
+        forward = len(self.after.get((kind, False), []))
+        if len(after) == forward or None in places or len(set(places)) < len(after):
+            return after[::-1]
+        taken = dict(zip(places, after))
+        return [taken.get(place, 0) for place in range(forward)]
 
     def see(self, tensor: Any) -> None:
         """Counts a tensor's memory until it is freed, unless it is counted already."""
@@ -267,10 +278,16 @@ class Alive:
         taken = self.bytes + _kernels.copies(name, arguments, named, made)
         self.most = max(self.most, taken)
         if kind:
-            self._run(kind, backward, taken, _sizes(arguments))
+            if backward:
+                first = 0 if name == _kernels.LSTM_BACKWARD else 1
+                self.differentiated.setdefault(kind, []).append(self.reads.get((kind, *_memory(arguments[first:first + 2]))))
+            place = self._run(kind, backward, taken, _sizes(arguments))
+            if not backward:
+                self.reads[(kind, *_memory(arguments[:2]))] = place
 
-    def _run(self, kind: str, backward: bool, taken: int, sizes: str) -> None:
-        """One more operator of a kind, or again one of the same sizes, as segments of a checkpoint run in backward: what its kernel borrows is the same."""
+    def _run(self, kind: str, backward: bool, taken: int, sizes: str) -> int:
+        """Notes one more operator of a kind, or again one of the same sizes, as segments of a checkpoint run in backward: what its kernel borrows is the same.
+        Its place among them."""
         import torch
 
         after = self.after.setdefault((kind, backward), [])
@@ -278,8 +295,14 @@ class Alive:
         place = self.places.setdefault((kind, sizes), len(after)) if not backward else len(after)
         if runs_again and place < len(after):
             after[place] = max(after[place], taken)
-        else:
-            after.append(taken)
+            return place
+        after.append(taken)
+        return len(after) - 1
+
+
+def _memory(tensors: Sequence[Any]) -> Tuple[Any, ...]:
+    """Which memory tensors lie in."""
+    return tuple(one.untyped_storage()._cdata if one is not None else None for one in tensors)
 
 
 def _sizes(arguments: Tuple[Any, ...]) -> str:

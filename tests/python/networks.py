@@ -132,6 +132,23 @@ class Spelled(nn.Module):
         return self.write(0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0)))))
 
 
+class Ungraded(nn.Module):
+    """Convolutions that autograd does not record: in front of those that learn, or behind the first of them, as a target is computed."""
+
+    def __init__(self, behind=False):
+        super().__init__()
+        self.behind = behind
+        self.first, self.last = nn.Conv2d(3, 96, 3, 4, 1), nn.Conv2d(96, 64, 3, padding=1)
+        self.fixed = nn.Sequential(nn.Conv2d(3, 48, 3, padding=1), nn.ReLU(), nn.Conv2d(48, 96, 3, 2, 1), nn.ReLU(), nn.Conv2d(96, 96, 3, 2, 1))
+        self.classes = nn.Linear(64 * 64, 20)
+
+    def forward(self, x):
+        read = self.first(x) if self.behind else 0
+        with torch.no_grad():
+            fixed = self.fixed(x)
+        return self.classes(self.last(read + fixed).relu().flatten(1))
+
+
 class Recurrent(nn.Module):
     """A classifier that reads the last hidden states of both ways alone."""
 
