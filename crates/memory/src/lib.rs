@@ -30,14 +30,15 @@ use memo::{Memo, SEVERAL};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::{Network, Trained};
 use perf4sight_platform::Platform;
-use perf4sight_step::workload::Step;
+use perf4sight_step::workload::{Lists, Step};
 use run_through::Outcome;
 use std::sync::Arc;
 use step::Schedule;
 
-/// For every operation, whether its result is a channels-last image: with a single sample, and with several.
+/// For every operation, whether its result is a channels-last image on a processor: with a single sample, and with several.
 pub fn channels_last(trained: &Trained, step: Step) -> Vec<[bool; 2]> {
-    let [single, several] = [1, SEVERAL].map(|batch| layouts(&trained.network, step, &trained.gradients, batch));
+    let [single, several] =
+        [1, SEVERAL].map(|batch| layouts(&trained.network, step, &trained.gradients, (Lists::Processor, batch)));
     let both = single.iter().zip(&several);
     both.map(|(single, several)| [single, several].map(Layout::is_channels_last)).collect()
 }

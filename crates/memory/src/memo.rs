@@ -93,10 +93,10 @@ impl<'a> Memo<'a> {
         let operations = || Operations::new(self.trainings.of(step.trainable), ruling, kernels, batch);
         let operations = self.operations.of((ruling, batch), operations);
         let context = StepContext::new(&operations, step, self.platform, &self.trainings.cuts(step.checkpoint));
-        let Step { optimizer, accumulate, checkpoint, loss, .. } = step;
-        let set_up = self.set_ups.of((Step { loss, ..ruling }, batch), || SetUp::record(&context));
+        let Step { optimizer, accumulate, checkpoint, .. } = step;
+        let set_up = self.set_ups.of((ruling, batch), || SetUp::record(&context));
         // The handling of gradients and weights is not part of a pass; the number of passes changes each of them.
-        let passing = Step { accumulate, checkpoint, loss, ..ruling };
+        let passing = Step { accumulate, checkpoint, ..ruling };
         let pass = self.passes.of((passing, batch), || Pass::record(&context, &set_up));
         let updates = self.updates.of((Step { optimizer, ..ruling }, batch), || Updates::record(&context));
         Schedule::new(step, &set_up, &pass, &updates)

@@ -45,6 +45,11 @@ impl Batch {
         self.before == 1 && self.after == 1
     }
 
+    /// Whether it is the outer part of the first axis.
+    pub fn leads(self) -> bool {
+        (self.axis, self.before) == (0, 1) && !self.alone()
+    }
+
     pub fn layout(self) -> Option<Layout> {
         match self {
             Batch { axis, before: 1, after: 1 } => Some(Layout::Alone(axis)),

@@ -5,17 +5,19 @@
 //! backward.
 
 use super::Layout;
-use perf4sight_network::{Binary, Nature, Network, Node, Op};
+use perf4sight_network::{Binary, Nature, Network, Node, Op, Runs};
+use perf4sight_step::workload::Loss;
 
 /// For every node, the layout of the gradient of its result; none where it is not known.
-pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout]) -> Vec<Option<Layout>> {
+pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout], loss: Loss) -> Vec<Option<Layout>> {
     let mut arriving: Vec<Option<Layout>> = vec![None; layouts.len()];
-    if !network.nodes().iter().any(|node| matches!(node.op, Op::Transpose { .. })) {
+    let turns = network.nodes().iter().any(|node| matches!(node.op, Op::Transpose { .. }));
+    if !turns && !layouts.iter().any(Layout::is_channels_last) {
         return arriving;
     }
     let mut is_read = vec![false; layouts.len()];
     for output in network.outputs() {
-        arriving[output.index()] = Some(dense(&layouts[output.index()]));
+        arriving[output.index()] = Some(of_loss(&layouts[output.index()], loss));
         is_read[output.index()] = true;
     }
     for (id, node) in network.iter().rev() {
@@ -45,7 +47,7 @@ fn handed_on(
     let contiguous = || Layout::contiguous(read.sizes().to_vec());
     let followed = || arrived.map(|arrived| arrived.followed(read.sizes().to_vec()));
     match network.facts(node).nature {
-        Nature::Movement => moved(&node.op, read, arrived),
+        Nature::Movement => moved(node, read, arrived),
         Nature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
         Nature::Arithmetic(Binary::Add) => arrived.filter(|arrived| arrived.has(read.sizes())).cloned(),
         Nature::Activation(_) | Nature::Dropout => followed(),
@@ -54,15 +56,24 @@ fn handed_on(
         Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),
         Nature::MatMul | Nature::Softmax => Some(contiguous()),
         Nature::Input | Nature::Parameter | Nature::Embedding(_) | Nature::Attention | Nature::Choice => None,
+        // Samples of a convolution of images.
+        Nature::Volume(conv) if conv.window.moves_by_frames() && read.is_of_frames() => {
+            Some(Layout::of_frames(read.sizes().to_vec()))
+        }
         Nature::Volume(_) | Nature::Transposed(_) | Nature::Arithmetic(_) => None,
         Nature::Recurrent(_) | Nature::Unknown(_) => None,
     }
 }
 
 /// The same for operations that only move elements.
-fn moved(op: &Op, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
+fn moved(node: &Node, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
+    let op = &node.op;
     let contiguous = || Layout::contiguous(read.sizes().to_vec());
-    if let Op::Transpose { order } = op {
+    if node.runs == Runs::PixelShuffle && read.sizes().len() == 4 {
+        // As the gradient that comes in (`pixel_unshuffle`).
+        let last = |arrived: &Layout| arrived.is_innermost(1).then(|| Layout::channels_last(read.sizes().to_vec()));
+        arrived.map(|arrived| last(arrived).unwrap_or_else(contiguous))
+    } else if let Op::Transpose { order } = op {
         arrived.map(|arrived| arrived.permuted(&inverse(order)))
     } else if let Op::Flatten | Op::Reshape(_) = op {
         arrived.map(|arrived| arrived.viewed(read.sizes()).unwrap_or_else(contiguous))
@@ -72,6 +83,15 @@ fn moved(op: &Op, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
         // Zeros all around (`slice_backward`).
         // The columns of `im2col` for those of a fold.
         matches!(op, Op::Slice { .. } | Op::Every { .. } | Op::Fold(_)).then(contiguous)
+    }
+}
+
+/// The gradient of logarithms of probabilities is contiguous whatever they were computed from (`log_softmax_backward_cpu_out` of aten/src/ATen/native/SoftMax.cpp,
+/// and its meta function); that of squared differences has the layout of the result.
+fn of_loss(result: &Layout, loss: Loss) -> Layout {
+    match loss {
+        Loss::CrossEntropy => Layout::contiguous(result.sizes().to_vec()),
+        Loss::MeanSquaredError => dense(result),
     }
 }
 
@@ -96,7 +116,7 @@ mod tests {
     use super::*;
     use crate::layout::layouts;
     use perf4sight_network::{Conv, Linear, NetworkBuilder, Shape, Window};
-    use perf4sight_step::workload::{Stage, Step};
+    use perf4sight_step::workload::{Lists, Stage, Step};
 
     #[test]
     fn gradients_of_tokens_that_become_an_image_again_come_back_turned() {
@@ -109,8 +129,8 @@ mod tests {
         let sum = builder.add("sum", Op::Binary(Binary::Add), &[image, back]).unwrap();
         let network = builder.finish(sum);
         let tracked = vec![true; network.nodes().len()];
-        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, 2);
-        let arriving = gradient_layouts(&network, &layouts);
+        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (Lists::Processor, 2));
+        let arriving = gradient_layouts(&network, &layouts, Loss::CrossEntropy);
         let image = Layout::contiguous(vec![2, 8, 4, 4]);
         // The gradient of the sum is passed on to the image and, permuted, to the layer: [2, 4, 4, 8] with strides
         // [128, 4, 1, 16].

@@ -8,7 +8,7 @@ mod gradients;
 mod results;
 
 pub(crate) use gradients::gradient_layouts;
-pub(crate) use results::{layouts, reads_row, uses_math_kernel};
+pub(crate) use results::{layouts, reads_row, seen, uses_math_kernel};
 
 /// A tensor's sizes and strides, the batch axis first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,6 +157,18 @@ impl Layout {
             end = start;
         }
         (open == 0).then(|| Layout { sizes: sizes.to_vec(), strides })
+    }
+
+    /// The same where the batch and the axis behind it are one axis of the tensor.
+    pub fn viewed_joining(&self, sizes: &[u64]) -> Option<Self> {
+        let [batch, first, rest @ ..] = sizes else { return self.viewed(sizes) };
+        let joined: Vec<u64> = [batch * first].iter().chain(rest).copied().collect();
+        self.viewed(&joined)?.viewed(sizes)
+    }
+
+    /// Whether the elements of an axis are adjacent in memory, and there are several.
+    pub fn is_innermost(&self, axis: usize) -> bool {
+        self.sizes[axis] > 1 && self.strides[axis] == 1
     }
 
     /// Whether the elements of the last axis are adjacent in memory.

@@ -1,19 +1,20 @@
 //! The layout of every operation's result.
 
 use super::Layout;
-use perf4sight_network::{ChannelsLast, Embedding, Network, Node, NodeId, Op};
-use perf4sight_step::workload::Step;
+use perf4sight_network::{ChannelsLast, Embedding, Network, Node, NodeId, Op, Runs};
+use perf4sight_step::workload::{Lists, Step};
 
-/// For every node, the layout of its result for so many samples; `tracked` marks the nodes for which autograd computes
+/// For every node, the layout of its result by kernels of a kind for so many samples; `tracked` marks the nodes for which autograd computes
 /// a gradient.
-pub(crate) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u64) -> Vec<Layout> {
+pub(crate) fn layouts(network: &Network, step: Step, tracked: &[bool], (kernels, batch): (Lists, u64)) -> Vec<Layout> {
     let mut layouts: Vec<Layout> = Vec::with_capacity(network.nodes().len());
     for node in network.nodes() {
         let dims = node.shape.dims().iter().map(|&dim| dim as u64);
         let sizes: Vec<u64> = std::iter::once(batch).chain(dims).collect();
         let inputs: Vec<&Layout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
         let math = uses_math_kernel(network, node, (step, tracked), &inputs);
-        let layout = match is_channels_last(network, node) {
+        let is_shuffled = kernels == Lists::Processor && is_shuffled(network, node, &layouts);
+        let layout = match is_channels_last(network, node) || is_shuffled {
             true => Layout::channels_last(sizes),
             false => result(node, sizes, &inputs, (math, reads_row(network, node))),
         };
@@ -28,6 +29,14 @@ fn is_channels_last(network: &Network, node: &Node) -> bool {
     let Some(followed) = network.followed().filter(|_| node.shape.rank() == 3) else { return false };
     let ChannelsLast { images, filters } = followed.channels_last();
     images && matches!(node.op, Op::Input(_)) || filters && matches!(node.op, Op::Conv(_)) && !reads_row(network, node)
+}
+
+/// Whether it is what `pixel_shuffle` made of a channels-last image.
+fn is_shuffled(network: &Network, node: &Node, layouts: &[Layout]) -> bool {
+    let before = |id: &NodeId| network.node(*id).inputs.first();
+    let image = node.inputs.first().and_then(before).and_then(before);
+    let is_last = node.runs == Runs::PixelShuffle && node.shape.rank() == 3;
+    is_last && image.is_some_and(|image| layouts[image.index()].is_channels_last())
 }
 
 /// Whether a node's input is the height-1 image view that PyTorch makes for a 1-D convolution.
@@ -73,7 +82,10 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
             let first = inputs.iter().find(|input| input.has(&sizes));
             first.map_or_else(|| Layout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
         }
-        Op::Flatten | Op::Reshape(_) => inputs[0].viewed(&sizes).unwrap_or_else(|| Layout::contiguous(sizes)),
+        Op::Flatten | Op::Reshape(_) => {
+            let view = seen(node, inputs[0], &sizes);
+            view.unwrap_or_else(|| Layout::contiguous(sizes))
+        }
         Op::Transpose { order } => inputs[0].permuted(order),
         Op::Contiguous { batch } => Layout::behind(sizes, *batch),
         Op::Slice { axis, .. } => inputs[0].cut(sizes, axis + 1, 1),
@@ -90,6 +102,11 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
         Op::Input(_) | Op::Embedding(_) | Op::Pick(_) | Op::Reduce { .. } => Layout::contiguous(sizes),
         Op::Recurrent(_) | Op::Unknown(_) => Layout::contiguous(sizes),
     }
+}
+
+/// The view that a reshape makes of its input; none where it copies.
+pub(crate) fn seen(node: &Node, input: &Layout, sizes: &[u64]) -> Option<Layout> {
+    if node.runs == Runs::Joining { input.viewed_joining(sizes) } else { input.viewed(sizes) }
 }
 
 /// The result is a channels-last image where all inputs are.

@@ -22,7 +22,7 @@ pub(crate) use operation::Operation;
 pub(crate) use rule::{CastBy, Move, Rule, Saved};
 
 use crate::amount::{Amount, INDEX, product as times};
-use crate::layout::Layout;
+use crate::layout::{Layout, seen};
 use perf4sight_network::{
     Activation, Auxiliary, Binary, Coupling, Element, Embedding, Facts, Gradient, Interpolation, Nature, Needs, Node,
     Op, Reduction, Runs, Shape, Storage, TopK,
@@ -103,8 +103,13 @@ fn held(operation: Operation, facts: &Facts) -> Rule {
 
 /// A view where the layout permits one, else a copy, whose gradient is passed on all the same.
 fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    if facts.channels == Coupling::Regrouped && operation.layout(0).viewed(operation.result().sizes()).is_none() {
-        return rule.forward([Output]).backward([PassGradient(0)]);
+    if facts.channels == Coupling::Regrouped {
+        let is_view = seen(operation.node, operation.layout(0), operation.result().sizes()).is_some();
+        // `reshape` in `ViewBackward`.
+        let comes_back_as_view = |gradient: &Layout| gradient.viewed(operation.layout(0).sizes()).is_some();
+        let passes = operation.gradient().is_none_or(comes_back_as_view);
+        let gradient = if passes { PassGradient(0) } else { InputGradient(0) };
+        return rule.forward([if is_view { Reuse } else { Output }]).backward([gradient]);
     }
     if matches!(facts.channels, Coupling::Permuted(_)) {
         return rule.forward([Reuse]).backward([PassGradient(0)]);

@@ -42,8 +42,8 @@ pub(crate) struct Kernels<'a> {
 }
 
 /// The part of a step on which rules of operations depend: all else is as published.
-pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisation, .. }: Step) -> Step {
-    Step { precision, trainable, frozen_normalisation, ..Step::published(stage) }
+pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisation, loss, .. }: Step) -> Step {
+    Step { precision, trainable, frozen_normalisation, loss, ..Step::published(stage) }
 }
 
 impl<'a> Operations<'a> {
@@ -51,8 +51,8 @@ impl<'a> Operations<'a> {
     pub fn new(trained: Arc<Trained<'a>>, step: Step, kernels: Kernels<'a>, batch: u64) -> Self {
         let Kernels { platform, counted: within_kernels } = kernels;
         let Trained { network, gradients: tracked, in_place, .. } = &*trained;
-        let layouts = layouts(network, step, tracked, batch);
-        let gradients = gradient_layouts(network, &layouts);
+        let layouts = layouts(network, step, tracked, (platform.lists(), batch));
+        let gradients = gradient_layouts(network, &layouts, step.loss);
         let numbers = network.numbers(step.precision, platform.lists());
         let operations = network.iter().zip(in_place).map(|((id, node), &in_place)| Operation {
             network,

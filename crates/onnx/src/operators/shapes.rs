@@ -7,7 +7,7 @@ use crate::rearrange::{bound, resolved};
 use crate::tensor::Constant;
 use crate::translate::{Translation, known, own_name, single};
 use crate::value::Feature;
-use perf4sight_network::Op;
+use perf4sight_network::{Op, Runs};
 
 pub(super) fn shape(to: &Translation, call: &Call) -> Outcome {
     of(call, &to.dims(call.feature(0)?))
@@ -51,14 +51,24 @@ pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[
 /// The input reshaped to `target`, with the batch placed as in `input`.
 fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[Number]) -> Outcome {
     let sample = sample(target, input.batch)?;
+    let joins = input.batch.is_some_and(Batch::leads);
     // Moving only the batch changes nothing for a sample.
-    if sample == *to.builder.shape(input.id) {
+    if sample == *to.builder.shape(input.id) && !(joins && is_turned(to, input)) {
         return single(input);
     }
     if let Some(normalised) = super::normalisation::ungrouped(to, call, input, &sample)? {
         return single(normalised);
     }
-    single(to.add_like(own_name(call), Op::Reshape(sample), &[input])?)
+    let view = to.add_like(own_name(call), Op::Reshape(sample), &[input])?;
+    if joins {
+        to.builder.set_runs(view.id, Runs::Joining);
+    }
+    single(view)
+}
+
+/// Whether another axis was moved between the batch and what is behind it, so that the two are one axis of a copy alone.
+fn is_turned(to: &Translation, input: Feature) -> bool {
+    matches!(&to.builder.node(input.id).op, Op::Transpose { order } if order.first() != Some(&0))
 }
 
 pub(super) fn flatten(to: &mut Translation, call: &Call) -> Outcome {

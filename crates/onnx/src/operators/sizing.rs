@@ -9,7 +9,7 @@ use crate::pending::{Padding, Pending};
 use crate::tensor::Constant;
 use crate::translate::{Translation, own_name, single};
 use crate::value::Feature;
-use perf4sight_network::{Fill, Interpolation, Op, Shape};
+use perf4sight_network::{Fill, Interpolation, Op, Runs, Shape};
 
 /// More copies of a tensor next to each other than any network makes.
 const MAX_COPIES: i64 = 1 << 12;
@@ -195,5 +195,7 @@ pub(super) fn blocks(to: &mut Translation, call: &Call) -> Outcome {
     let name = own_name(call);
     let parts = to.add_like(&format!("{name}_blocks"), Op::Reshape(Shape::new(parts)), &[image])?;
     let turned = to.add_like(&format!("{name}_turned"), Op::Transpose { order: order.to_vec() }, &[parts])?;
-    single(to.add_like(name, Op::Reshape(Shape::new(result)), &[turned])?)
+    let result = to.add_like(name, Op::Reshape(Shape::new(result)), &[turned])?;
+    [parts, result].into_iter().for_each(|step| to.builder.set_runs(step.id, Runs::PixelShuffle));
+    single(result)
 }

@@ -1,7 +1,7 @@
 //! Copies without a node in the file, and values of which every sample has its own.
 
 use crate::tests::*;
-use perf4sight_network::Embedding;
+use perf4sight_network::{Embedding, Runs};
 
 /// Five tokens of eight numbers, with tokens or samples on the first axis.
 fn tokens(samples_first: bool) -> Draft {
@@ -204,4 +204,19 @@ fn an_image_that_was_turned_may_have_been_made_contiguous() {
 #[test]
 fn a_copy_that_the_python_module_names_is_made() {
     assert_eq!(copies(&turned_image(true).load().network), 1);
+}
+
+/// `x.permute(...).reshape(batch * 6, 64, 12, 12)`: no view of x, for what is between its samples and its frames moved (`Tensor.view` refuses it). The second one joins
+/// the two without any other change.
+#[test]
+fn frames_behind_other_axes_join_their_batch_in_a_copy() {
+    let shapes: [(&[i64], &[i64]); 2] = [(&[144, 6, 64], &[0, 2, 3, 1]), (&[12, 12, 64, 6], &[0, 4, 3, 1, 2])];
+    for (dims, order) in shapes {
+        let dims = std::iter::once(Named("batch")).chain(dims.iter().map(|&dim| Is(dim)));
+        let draft =
+            turned(Draft::opset(17).input("x", dims), "x", "turned", order).numbers("images", &[-1, 64, 12, 12]);
+        let network = draft.node("Reshape", &["turned", "images"], "y", vec![]).output("y").load().network;
+        let last = network.node(network.output());
+        assert_eq!((&last.op, last.runs), (&Op::Reshape(Shape::new([6, 64, 12, 12])), Runs::Joining), "{order:?}");
+    }
 }
