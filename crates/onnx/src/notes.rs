@@ -43,6 +43,13 @@ pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {
     (rate > 0.0).then_some(rate)
 }
 
+/// Whether a program's own `view`, `reshape` or `flatten` may be what a node is of; not one that the exporter needs for another operation, such as the transposed keys of
+/// an attention.
+pub(super) fn is_reshaped(node: &NodeProto) -> bool {
+    let operation = operation(node);
+    operation.is_empty() || ["view", "reshape", "flatten"].iter().any(|name| operation.contains(name))
+}
+
 /// Whether an operand of a node's original operation is a copy that the program made (`contiguous()`, which files leave out).
 pub(super) fn is_copied(node: &NodeProto, place: usize) -> bool {
     arguments(node)

@@ -2,6 +2,7 @@
 
 use crate::batch::{Batch, sample};
 use crate::call::{Call, Misfit, Outcome, axis};
+use crate::notes;
 use crate::number::{Dims, Number, product};
 use crate::rearrange::{bound, resolved};
 use crate::tensor::Constant;
@@ -51,16 +52,17 @@ pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[
 /// The input reshaped to `target`, with the batch placed as in `input`.
 fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[Number]) -> Outcome {
     let sample = sample(target, input.batch)?;
-    let joins = input.batch.is_some_and(Batch::leads);
+    let joins = input.batch.is_some_and(Batch::leads) && notes::is_reshaped(call.node);
     // Moving only the batch changes nothing for a sample.
-    if sample == *to.builder.shape(input.id) && !(joins && is_turned(to, input)) {
+    if sample == *to.builder.shape(input.id) && !((joins || to.ours) && is_turned(to, input)) {
         return single(input);
     }
     if let Some(normalised) = super::normalisation::ungrouped(to, call, input, &sample)? {
         return single(normalised);
     }
     let view = to.add_like(own_name(call), Op::Reshape(sample), &[input])?;
-    if joins {
+    // Our own files hold operations alone.
+    if joins && !to.ours {
         to.builder.set_runs(view.id, Runs::Joining);
     }
     single(view)

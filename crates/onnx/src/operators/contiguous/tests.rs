@@ -218,5 +218,6 @@ fn frames_behind_other_axes_join_their_batch_in_a_copy() {
         let network = draft.node("Reshape", &["turned", "images"], "y", vec![]).output("y").load().network;
         let last = network.node(network.output());
         assert_eq!((&last.op, last.runs), (&Op::Reshape(Shape::new([6, 64, 12, 12])), Runs::Joining), "{order:?}");
+        assert_eq!(rewritten(&network).network.nodes(), network.as_written().nodes(), "{order:?}");
     }
 }
