@@ -88,6 +88,9 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         # oneDNN reads and makes contiguous tensors (`gelu_backward` in Activation.cpp).
         is_by_onednn = named.get("approximate", "none") == "none" and first.dtype == torch.float32 and arguments[1].is_contiguous()
         return sum(int(one.nbytes) for one in (first, made) if not one.is_contiguous()) if is_by_onednn else 0
+    if name == "aten._euclidean_dist":
+        # Both operands with a column of norms and one of ones, whose product the distances are made of (`_euclidean_dist` in Distance.cpp).
+        return sum(4 * int(one.numel()) // one.shape[-1] * (one.shape[-1] + 2) for one in arguments[:2])
     if name == "aten.logsumexp":
         # The exponents, and the greatest ones (`logsumexp_out_impl` in ReduceOps.cpp).
         return int(first.nbytes + made.nbytes)
