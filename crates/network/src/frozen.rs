@@ -32,6 +32,13 @@ impl Network {
         Cow::Owned(network)
     }
 
+    /// The same network without a gradient of the weights of some nodes.
+    #[must_use]
+    pub fn with_frozen(mut self, is_frozen: impl Fn(&Node) -> bool) -> Network {
+        self.nodes_mut().iter_mut().filter(|node| is_frozen(node)).for_each(|node| node.frozen = [true; 2]);
+        self
+    }
+
     /// The operations whose weights are read last, if only these are trained; for tied weights the owner.
     fn last_with_weights(&self, trainable: Trainable) -> Vec<usize> {
         let count = match trainable {

@@ -1,6 +1,7 @@
 //! Which gradients a training step computes: one rule for its cost, its memory and its time.
 
 use super::graph::{Network, Node};
+use super::keeping::Runs;
 use super::op::{Element, Gradient};
 
 impl Network {
@@ -42,10 +43,12 @@ impl Network {
         node.is_reached && self.learned(node).contains(&true)
     }
 
-    /// Whether autograd differentiates an operation: only numbers have a gradient, and not those that places are found by.
+    /// Whether autograd differentiates an operation: only numbers have a gradient, and neither those that places are found by nor those that the program detached.
     fn has_gradient(&self, node: &Node) -> bool {
         let has_weights = node.inputs.is_empty() || self.is_trained(node);
-        node.element == Element::Number && (has_weights || self.facts(node).gradient != Gradient::Ends)
+        node.element == Element::Number
+            && node.runs != Runs::Detached
+            && (has_weights || self.facts(node).gradient != Gradient::Ends)
     }
 
     /// Finds the nodes that gradients reach, and freezes the weights that none reaches: PyTorch leaves their `grad` at `None`, so

@@ -50,6 +50,8 @@ pub enum Runs {
     InstanceNorm,
     /// A part of a `torch.autograd.Function`, which keeps nothing but what the function reads.
     InFunction,
+    /// `detach`: a view without a gradient.
+    Detached,
     /// A view that joins the batch with the axis behind it (`x.reshape(batch * frames, ...)`): a copy where they are not neighbours in memory.
     Joining,
     /// The first and the last of the steps of `pixel_shuffle`, which processors compute at once, in the layout of the image that it reads (aten/src/ATen/native/PixelShuffle.cpp).

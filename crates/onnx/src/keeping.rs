@@ -69,6 +69,37 @@ impl<'a> Translation<'a> {
         operands
     }
 
+    /// The operands of a node, those without a gradient that its program detached: the default exporter names them in its notes and leaves the operation out. The older
+    /// one does not tell.
+    pub fn detached(&mut self, node: &'a NodeProto, mut operands: Vec<Value>) -> Vec<Value> {
+        if self.ours || node.op_type() == "Shape" {
+            return operands;
+        }
+        for (place, noted) in notes::read(node).into_iter().enumerate().filter(|(_, noted)| noted.starts_with("detach"))
+        {
+            let (Some(name), Some(&Value::Feature(feature))) = (node.input.get(place), operands.get(place)) else {
+                continue;
+            };
+            // A further node of the same operation reads what the first one made.
+            let is_of_operation = name.starts_with("val_") || name == noted;
+            let detached = if is_of_operation { None } else { self.without_gradient(noted, feature) };
+            operands[place] = Value::Feature(detached.unwrap_or(feature));
+        }
+        operands
+    }
+
+    fn without_gradient(&mut self, noted: &'a str, feature: Feature) -> Option<Feature> {
+        if let Some(known) = self.expressions.restored.get(noted) {
+            return Some(*known);
+        }
+        let shape = self.builder.shape(feature.id).clone();
+        let id = self.builder.insert(&self.free(noted), Op::Reshape(shape), &[feature.id]).ok()?;
+        self.builder.set_runs(id, Runs::Detached);
+        let detached = Feature { id, ..feature };
+        self.expressions.restored.insert(noted, detached);
+        Some(detached)
+    }
+
     /// What a node reads in PyTorch: by the notes of the default exporter, else perhaps a result of its own.
     fn own_copy(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Feature {
         if self.exporter.has_notes() {
@@ -283,6 +314,22 @@ mod tests {
 
     fn noted(draft: Draft, call: &str) -> Draft {
         draft.noted("pkg.torch.onnx.fx_node", &format!("%made : call_function[target=torch.ops.aten.{call})"))
+    }
+
+    /// `h(a(x).detach()) + a(x)`: the default exporter leaves `detach` out, and names it among the arguments.
+    #[test]
+    fn what_is_noted_as_detached_has_no_gradient() {
+        let note = |draft: Draft, arguments: &str| {
+            let linear = format!("%linear : call_function[target=torch.ops.aten.linear.default](args = ({arguments})");
+            draft.noted("pkg.torch.onnx.fx_node", &linear)
+        };
+        let draft = Draft::new().weight("a.weight", [8, 8]).node("MatMul", &["x", "a.weight"], "linear", vec![]);
+        let draft = note(draft, "%x, %p_a_weight").weight("h.weight", [8, 8]);
+        let behind = note(draft.node("MatMul", &["linear", "h.weight"], "linear_1", vec![]), "%detach, %p_h_weight");
+        let trained = |draft: Draft| draft.output("y").load().network.gradients()[1];
+        assert!(!trained(behind.clone().node("Relu", &["linear_1"], "y", vec![])));
+        let sum = behind.node("Add", &["linear_1", "linear"], "y", vec![]);
+        assert!(trained(noted(sum, "add.Tensor](args = (%linear_1, %linear)")));
     }
 
     /// `clamp` keeps its input, `relu` its result (tools/autograd/derivatives.yaml).

@@ -51,6 +51,7 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod twins;
 mod value;
 mod values;
 mod warning;
@@ -74,6 +75,7 @@ use source::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
+use twins::Twins;
 use warning::{Unknown, Warning};
 
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=27;
@@ -209,12 +211,18 @@ fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>
     let read = |keeping: Keeping| reader::read(file, graph, &name, opset, keeping);
     let mut reading = read(Keeping::Likely)?;
     let folded = evaluation_mode::is_batch_norm_folded(&file.model, graph, &reading);
-    let others = match reading.leaves_open {
+    let mut others = match reading.leaves_open {
         true => [Keeping::Least, Keeping::Most].into_iter().filter_map(|one| Some(read(one).ok()?.network)).collect(),
         // What variables hold is no other network.
         false if reading.network.may_hold_variables() => vec![reading.network.clone().as_keeping(Keeping::Most)],
         false => Vec::new(),
     };
+    if let Some(twins) = followers(&reading.network) {
+        match others.iter_mut().find(|one| one.keeping() == Keeping::Least) {
+            Some(least) => *least = twins.without_gradient(least),
+            None => others.push(twins.without_gradient(&reading.network).as_keeping(Keeping::Least)),
+        }
+    }
     reading.network = reading.network.folded(folded).with_readings(others);
     let newer = (opset > *OPSETS.end()).then(|| Warning::NewerOpset(opset, *OPSETS.end()));
     let mut warnings: Vec<Warning> = newer.into_iter().chain(widths::warning(file)).collect();
@@ -238,6 +246,11 @@ fn opset(model: &ModelProto) -> Result<i64, Problem> {
     }
 }
 
+/// Equal parts one of which may follow the other; of a module it is known.
+fn followers(network: &Network) -> Option<Twins> {
+    if network.followed().is_some() { None } else { twins::twins(network) }
+}
+
 fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     let outputs = network.outputs().iter().map(|output| network.node(*output).name.clone()).collect::<Vec<_>>();
     let across = network.nodes().iter().filter(|node| network.facts(node).across).map(|node| node.name.clone());
@@ -250,7 +263,8 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     // Of a module it is known.
     let adapters = if network.followed().is_some() { Vec::new() } else { adapters::adapters(network) };
     let adapters = (!adapters.is_empty()).then_some(Warning::Adapters(adapters));
-    [outputs, unknown_operations(network), adapters, across, recurrent, borrowing(network)].into_iter().flatten()
+    let twins = followers(network).map(Warning::Twins);
+    [outputs, unknown_operations(network), adapters, twins, across, recurrent, borrowing(network)].into_iter().flatten()
 }
 
 /// The operators whose kernels borrow memory by their sizes.

@@ -57,6 +57,17 @@ pub(super) fn is_copied(node: &NodeProto, place: usize) -> bool {
         .is_some_and(|operand| operand.starts_with("%clone") || operand.starts_with("%contiguous"))
 }
 
+/// The names of what the operation read, in the order of its arguments.
+pub(super) fn read(node: &NodeProto) -> Vec<&str> {
+    let of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    arguments(node)
+        .into_iter()
+        .flat_map(|argument| {
+            argument.split('%').skip(1).filter_map(move |name| name.split(|letter| !of_name(letter)).next())
+        })
+        .collect()
+}
+
 /// The parameters and buffers that a node's original operation read.
 pub(super) fn marked(node: &NodeProto) -> impl Iterator<Item = &str> {
     let names = note(node, OPERATION).split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '%'));

@@ -254,7 +254,8 @@ impl<'a> Translation<'a> {
     fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
         let operands = self.operands(node);
         self.builder.set_module(keeping::calls(node).as_deref().filter(|_| !self.ours));
-        let call = Call { node, inputs: self.computed_again(node, operands) };
+        let operands = self.computed_again(node, operands);
+        let call = Call { node, inputs: self.detached(node, operands) };
         self.expressions.made(node);
         if node.op_type() == "If" {
             let outputs = self.branch(&call)?;

@@ -1,5 +1,6 @@
 //! Warnings about a file, as data; `Display` writes the sentences.
 
+use super::twins::Twins;
 use perf4sight_base::units::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter, Result};
@@ -41,6 +42,8 @@ pub(super) enum Warning {
     NoDropout,
     /// Layers that look like adapters.
     Adapters(Vec<[String; 2]>),
+    /// Parts one of which may follow the other without gradients.
+    Twins(Twins),
     AcrossSamples(Vec<String>),
     /// Number of recurrent layers.
     Recurrent(usize),
@@ -169,6 +172,7 @@ impl Display for Warning {
             Warning::MaybeFusedBatchNorm => f.write_str(MAYBE_FUSED),
             Warning::NoDropout => f.write_str(NO_DROPOUT),
             Warning::Adapters(layers) => write_adapters(f, layers),
+            Warning::Twins(twins) => write_twins(f, twins),
             Warning::AcrossSamples(nodes) => across_samples(f, nodes),
             Warning::Recurrent(count) => write!(
                 f,
@@ -195,6 +199,15 @@ fn write_adapters(f: &mut Formatter, layers: &[[String; 2]]) -> Result {
          states of the optimizer; if others are frozen, name those that are trained, as in --trainable {narrow},{behind}; perf4sight.estimate_memory reads \
          requires_grad",
         more(layers.len(), |more| format!(" and {more} more pairs"))
+    )
+}
+
+fn write_twins(f: &mut Formatter, Twins { follower, leader }: &Twins) -> Result {
+    write!(
+        f,
+        "{follower} has the layers of {leader}, and both read the network's inputs, as where a target or a teacher follows without gradients (BYOL): no file records \
+         torch.no_grad, detach and requires_grad, and all weights are taken to be trained; the interval of memory holds both; if {follower} is not trained, name what is, \
+         as in --trainable '{leader}.*'; perf4sight.estimate_memory follows the module itself"
     )
 }
 
