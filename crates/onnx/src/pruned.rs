@@ -58,8 +58,9 @@ pub fn write_pruned(
     let broken = |cause: prost::DecodeError| Error::input(format!("a damaged ONNX file: {cause}")).file(source);
     let mut model = ModelProto::decode(bytes.as_slice()).map_err(broken)?;
     let mut graph = model.graph.take().unwrap_or_default();
+    let shared = split_shared(&mut graph);
     let cuts = Cuts { source, kept, filters: &filters, owners: owners(&graph, kept, &filters) };
-    cuts.cut(&mut graph, &file.initializers)?;
+    cuts.cut(&mut graph, &file.initializers, &shared)?;
     model.graph = Some(graph);
     if model.encoded_len() > LARGEST {
         return Err(Error::input("the pruned file would have more than 2 GiB, more than ONNX allows")
@@ -90,6 +91,25 @@ pub(super) fn is_marked(file: &mut File) -> bool {
         bytes[end..] == mark(&bytes[..end])
     };
     file.read_to_end(&mut bytes).is_ok() && noted(&bytes)
+}
+
+/// Gives every layer its own tensor, and returns the stored one by the name of each new one: older exporters of PyTorch store equal biases
+/// once and give the other layers an `Identity` of it, but each layer keeps other channels.
+fn split_shared(graph: &mut GraphProto) -> BTreeMap<String, String> {
+    let stored: BTreeMap<String, TensorProto> =
+        graph.initializer.iter().map(|tensor| (tensor.name().to_owned(), tensor.clone())).collect();
+    let results: BTreeSet<String> = graph.output.iter().map(|output| output.name().to_owned()).collect();
+    let mut shared = BTreeMap::new();
+    graph.node.retain(|node| {
+        let ([input], [output]) = (node.input.as_slice(), node.output.as_slice()) else { return true };
+        let tensor = stored.get(input).filter(|_| node.op_type() == "Identity" && !results.contains(output));
+        if let Some(tensor) = tensor {
+            graph.initializer.push(TensorProto { name: Some(output.clone()), ..tensor.clone() });
+            shared.insert(output.clone(), input.clone());
+        }
+        tensor.is_none()
+    });
+    shared
 }
 
 /// The layer of every initializer that belongs to one of the smaller layers.
@@ -150,9 +170,12 @@ struct Cuts<'a> {
 }
 
 impl Cuts<'_> {
-    fn cut(&self, graph: &mut GraphProto, stored: &[Initializer]) -> Result<()> {
-        let stored: BTreeMap<&str, &Initializer> =
+    fn cut(&self, graph: &mut GraphProto, stored: &[Initializer], shared: &BTreeMap<String, String>) -> Result<()> {
+        let mut stored: BTreeMap<&str, &Initializer> =
             stored.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
+        let own = shared.iter().filter_map(|(name, of)| Some((name.as_str(), *stored.get(of.as_str())?)));
+        let own: Vec<(&str, &Initializer)> = own.collect();
+        stored.extend(own);
         let groups = self.narrow(graph);
         for tensor in &mut graph.initializer {
             let is_cut = self.owners.contains_key(tensor.name());

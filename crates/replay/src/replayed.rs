@@ -9,7 +9,7 @@ use crate::plain_step::PlainStep;
 use crate::ranks::Rank;
 use crate::request::{Request, changes};
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
-use crate::what_if::{Known, Outcome, parse_with, predict, ratio_of_typical};
+use crate::what_if::{Known, Outcome, parse_with, predict, times_of_usual};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median, percentile};
 
@@ -30,9 +30,8 @@ pub struct Replayed {
     pub mean: Option<u64>,
     /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
     pub ahead: Option<u64>,
-    /// The typical step in which the rank that the others wait for longest is as they are, as a multiple of the one as it is; none if no other
-    /// does the same.
-    pub without_straggler: Option<f64>,
+    /// Nanoseconds of a step, and of one in which the rank that the others wait for longest is as they are; none if no other does the same.
+    pub without_straggler: Option<[f64; 2]>,
     /// The scenario that shows it, if the steps themselves do not.
     pub shown_by: Option<String>,
     /// Nanoseconds between which a step without recording is; none if its time is known.
@@ -243,12 +242,12 @@ pub fn ahead(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
         return None;
     }
     let of_rank = |(index, rank): (usize, &Rank)| {
-        let lengths =
-            job.steps.iter().map(|step| rank.steps[step.of[index]].window).map(|(begin, end)| (end - begin) as f64);
+        let windows = recorded.steps.iter().map(|step| rank.steps[job.steps[*step].of[index]].window);
+        let lengths = windows.map(|(begin, end)| (end - begin) as f64);
         mean(&lengths.collect::<Vec<_>>())
     };
     let on_threads = job.ranks.iter().enumerate().map(of_rank).fold(0.0, f64::max);
-    let step = median(&recorded.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>());
+    let step = mean(&recorded.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>());
     (step > FALLS_BEHIND * on_threads).then_some(on_threads as u64)
 }
 
@@ -266,11 +265,11 @@ fn steps(recorded: &Recorded) -> Vec<ReplayedStep> {
     recorded.recorded.iter().enumerate().map(step).collect()
 }
 
-/// The typical step in which the first straggler is as the others, as a multiple of the one as it is; none if no other rank does the same.
-fn without_straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<f64> {
+/// Nanoseconds of a step, and of one in which the first straggler is as the others; none if no other rank does the same.
+fn without_straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<[f64; 2]> {
     let number = analysis.job.ranks[analysis.first_straggler()?.rank].number;
     let as_others = parse_with(&format!("rank {number} as the others"), &Known::default()).ok()?;
-    ratio_of_typical(recorded, communication, &[as_others]).ok()
+    times_of_usual(recorded, communication, &[as_others]).ok()
 }
 
 /// Each rank's part of the typical step; its interval is as wide as its parts of the recorded steps differ.

@@ -1020,6 +1020,32 @@ fn a_rank_that_runs_out_of_steps_is_compared_in_those_that_all_have() {
     assert!(!is_joined());
 }
 
+/// Rank 0 records steps 0 to 7 of a job, rank 1 steps 3 to 9: both went on all the time.
+#[test]
+fn a_rank_that_recorded_later_steps_did_not_run_out_of_them() {
+    let folder = TempDir::new().unwrap();
+    for (rank, recorded) in [(0, 0..8u32), (1, 3..10)] {
+        let events = recorded.flat_map(|number| {
+            let begin = 100_000.0 * f64::from(number);
+            [step(number, [begin, 90_000.0]), reduce([begin + 10_000.0, 30_000.0])]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert_eq!(analysis.job.steps.len(), 5);
+    assert!(!analysis.warnings().iter().any(|warning| warning.contains("join()")), "{:?}", analysis.warnings());
+}
+
+/// Rank 1 takes 30 ms more in every third step of 50: on average a step takes 60, and 50 without that, though in the typical one nothing is different.
+#[test]
+fn what_a_straggler_costs_now_and_then_is_the_mean_of_all_steps() {
+    let folder = TempDir::new().unwrap();
+    write_steps(folder.path(), |rank, number| if rank == 1 && number % 3 == 1 { 30.0 } else { 0.0 });
+    let replayed = Replayed::of(&Analysis::of(read(&folder)), &Request::default()).unwrap();
+    let [step, without] = replayed.without_straggler.unwrap().map(|time| time / 1e6);
+    assert!((step - 60.0).abs() < 0.5 && (without - 50.0).abs() < 0.5, "{step} {without}");
+}
+
 /// The clock of rank 1 is set on by a second in the middle of forty steps, in which rank 0 waits 30 ms for it.
 #[test]
 fn a_clock_that_was_set_is_told_and_taken_back() {

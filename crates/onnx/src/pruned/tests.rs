@@ -159,3 +159,39 @@ fn a_bias_that_is_added_behind_its_layer_is_cut_with_it() -> Result<()> {
     assert_eq!(weights["4"], (vec![3], vec![1.0, 2.0, 3.0]));
     Ok(())
 }
+
+/// Two convolutions to `first` and `second` filters, whose biases are equal: the older exporter of PyTorch stores them once, behind an `Identity`.
+fn with_equal_biases(first: usize, second: usize) -> Draft {
+    let counted =
+        |dims: &[i64]| floats(dims, &(0..dims.iter().product()).map(|value: i64| value as f32).collect::<Vec<_>>());
+    let [one, two] = [first, second].map(|channels| channels as i64);
+    let draft =
+        Draft::new().stored("a.weight", counted(&[one, 3, 1, 1])).stored("b.weight", counted(&[two, one, 1, 1]));
+    let draft = draft.stored("a.bias", counted(&[one])).stored("c.weight", counted(&[2, two, 1, 1]));
+    let draft = match one == two {
+        true => draft.node("Identity", &["a.bias"], "b.bias", vec![]),
+        false => draft.stored("b.bias", counted(&[two])),
+    };
+    let draft = draft.node("Conv", &["x", "a.weight", "a.bias"], "a", vec![]);
+    let draft = draft.node("Conv", &["a", "b.weight", "b.bias"], "b", vec![]);
+    draft.node("Conv", &["b", "c.weight"], "y", vec![]).output("y")
+}
+
+#[test]
+fn equal_biases_that_are_stored_once_keep_the_channels_of_their_layers() -> Result<()> {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["equal.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+    std::fs::write(&source, with_equal_biases(3, 3).bytes()).expect("a new folder can be written to");
+    let (first, second) = ([0, 2], [1]);
+    let kept = |inputs, outputs| Kept { inputs, outputs, axis_from_last: 3 };
+    let kept = BTreeMap::from([
+        ("a", kept(None, Some(first.as_slice()))),
+        ("b", kept(Some(&first), Some(&second))),
+        ("c", kept(Some(&second), None)),
+    ]);
+    write_pruned([&source, &out], &Dims::new(), &with_equal_biases(2, 1).load().network, &kept, false)?;
+    let weights = weights(&out);
+    assert_eq!(weights["a.bias"], (vec![2], vec![0.0, 2.0]));
+    assert_eq!(weights["b.bias"], (vec![1], vec![1.0]));
+    Ok(())
+}

@@ -279,12 +279,11 @@ impl Job {
         (most > common).then(|| format!("only {common} of up to {most} steps are on all ranks: {more}"))
     }
 
-    /// Ranks that have fewer steps than others, and exchange more after the last one that all have than in it.
+    /// Ranks that have fewer steps than others, and exchange more after their last one than in it.
     fn ran_out(&self) -> Option<String> {
         let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
-        let last = &self.steps.last()?.of;
-        let goes_on = |(place, rank): &(usize, &Rank)| {
-            let (begin, end) = rank.steps[last[*place]].window;
+        let goes_on = |rank: &&Rank| {
+            let Some((begin, end)) = rank.steps.last().map(|step| step.window) else { return false };
             let exchanges = |from: i64, to: i64| {
                 let began = rank.trace.events.iter().filter(|event| (from..to).contains(&event.start));
                 began.filter(|event| rank.trace.is_exchange(event)).count()
@@ -294,8 +293,7 @@ impl Job {
             let is_whole = damage.truncated.is_none() && damage.events.is_empty();
             is_whole && rank.steps.len() < most && exchanges(end, i64::MAX) > exchanges(begin, end)
         };
-        let ranks = self.ranks.iter().enumerate().filter(goes_on);
-        let ranks: BTreeSet<u32> = ranks.map(|(_, rank)| rank.number).collect();
+        let ranks: BTreeSet<u32> = self.ranks.iter().filter(goes_on).map(|rank| rank.number).collect();
         (!ranks.is_empty()).then(|| {
             format!(
                 "{} ran out of steps and exchanged on for the others, as DistributedDataParallel.join() does with uneven inputs: only the steps that all ranks have are compared",

@@ -28,9 +28,8 @@ pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
             Percent(error.under_load)
         )
     });
-    let costs =
-        replayed.and_then(|replayed| Some((replayed.mean.unwrap_or(replayed.typical), replayed.without_straggler?)));
-    let costs = costs.map(|(step, without)| Costs { step: step as f64 / 1e6, without });
+    let costs = replayed.and_then(|replayed| replayed.without_straggler);
+    let costs = costs.map(|[step, without]| Costs { step: step / 1e6, without: without / step.max(1.0) });
     format!("{}{}", who_waits(analysis, costs), replay.unwrap_or_default())
 }
 

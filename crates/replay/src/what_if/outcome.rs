@@ -235,16 +235,24 @@ pub fn changed_step(
     Ok(with(typical, &references(changes))?.step)
 }
 
-/// The time of the typical step with changes as a multiple of that without.
+/// Nanoseconds of a step without changes and with them: of the typical one, or on average of all where none is typical for that.
 ///
 /// # Errors
 /// A change that cannot be made to the step.
-pub(crate) fn ratio_of_typical(
+pub(crate) fn times_of_usual(
     recorded: &Recorded,
     communication: &Communication,
     changes: &[Box<dyn Change>],
-) -> Result<f64> {
-    ratio(recorded.typical.clone(), communication.clone(), &references(changes))
+) -> Result<[f64; 2]> {
+    let varies = recorded.varies || depends_on_step(recorded, communication, changes)?;
+    if !varies || recorded.steps.len() < 2 {
+        return times(recorded.typical.clone(), communication.clone(), &references(changes));
+    }
+    let of_steps: Result<Vec<[f64; 2]>> = (0..recorded.steps.len())
+        .map(|index| times(recorded.step(index), communication.clone(), &references(changes)))
+        .collect();
+    let of_steps = of_steps?;
+    Ok([0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>())))
 }
 
 /// The 95 % interval of the mean step with changes as a multiple of that without them, from both of each step: that of the ratio of two

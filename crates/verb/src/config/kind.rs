@@ -84,7 +84,7 @@ impl Kind {
         match (self, wrong) {
             (Kind::Path, Value::Text(path)) if path.starts_with('~') => Some("write the folder in full".to_string()),
             (Kind::Flag, Value::Text(word)) => suggest(word, &["True", "False"]),
-            (Kind::Word(words), Value::Text(word)) => suggest(word, &words()).or_else(|| abbreviated(word, &words())),
+            (Kind::Word(words), Value::Text(word)) => abbreviated(word, &words()).or_else(|| suggest(word, &words())),
             // Percentages are whole numbers up to 99 or 100.
             (&Kind::Integer(low, high @ (99 | 100)), &Value::Number(share)) if (0.01..1.0).contains(&share) => {
                 let percent = (100.0 * share).round() as i64;

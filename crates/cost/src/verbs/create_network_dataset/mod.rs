@@ -97,6 +97,7 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
     let dims = onnx::dims(values.each("dims", onnx::parse_dim)?).map_err(|error| values.placed("dims", error))?;
     source::check_dims(&sources, &dims).map_err(|error| values.placed("dims", error))?;
     let files = Extents { dims, input, classes: images::classes(values)? };
+    source::check_input(&sources, &files).map_err(|error| values.placed("input", error))?;
     source::check_classes(&sources, &files).map_err(|error| values.placed("classes", error))?;
     Ok(Box::new(CreateNetworkDataset {
         sources,
