@@ -246,7 +246,9 @@ pub(crate) fn times_of_usual(
 ) -> Result<[f64; 2]> {
     let varies = recorded.varies || depends_on_step(recorded, communication, changes)?;
     if !varies || recorded.steps.len() < 2 {
-        return times(recorded.typical.clone(), communication.clone(), &references(changes));
+        let step = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
+        let [before, after] = times(recorded.typical.clone(), communication.clone(), &references(changes))?;
+        return Ok([step, step * after / before]);
     }
     let of_steps: Result<Vec<[f64; 2]>> = (0..recorded.steps.len())
         .map(|index| times(recorded.step(index), communication.clone(), &references(changes)))
