@@ -327,9 +327,12 @@ fn files_are_read_for_other_images_where_their_graphs_allow_it() {
     let last = builder.add("last", Op::Activation(Activation::Relu), &[builder.input()]).unwrap();
     let scene = scene.file("models/imagenet/mine.onnx", onnx::to_bytes(&builder.finish(last)));
     scene.run(CONFIG).fails(4).says("config.ini:4: mine cannot have 7 classes: its result comes from");
-    for (wrong, answer) in
-        [("input= 320", "such as 3x320x320"), ("classes= 0", "1 or more"), ("dataset= flowers", "imagenet, cifar10")]
-    {
+    for (wrong, answer) in [
+        ("input= 320", "such as 3x320x320"),
+        ("input= 320x320x3", "write 3x320x320"),
+        ("classes= 0", "1 or more"),
+        ("dataset= flowers", "imagenet, cifar10"),
+    ] {
         let set = format!("[create_network_dataset]\nnetworks= ['resnet18']\n{wrong}\n");
         self::scene(&set).run(CONFIG).fails(3).says("config.ini:3").says(answer);
     }

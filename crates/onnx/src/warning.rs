@@ -206,7 +206,7 @@ fn write_twins(f: &mut Formatter, Twins { follower, leader }: &Twins) -> Result 
     write!(
         f,
         "{follower} has the layers of {leader}, and both read the network's inputs, as where a target or a teacher follows without gradients (BYOL): no file records \
-         torch.no_grad, detach and requires_grad, and all weights are taken to be trained; the interval of memory holds both; if {follower} is not trained, name what is, \
+         torch.no_grad or requires_grad, nor, from the older exporter, detach, and all weights are taken to be trained; the interval of memory holds both; if {follower} is not trained, name what is, \
          as in --trainable '{leader}.*'; perf4sight.estimate_memory follows the module itself"
     )
 }

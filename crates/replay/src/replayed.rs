@@ -9,6 +9,7 @@ use crate::plain_step::PlainStep;
 use crate::ranks::Rank;
 use crate::request::{Request, changes};
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
+use crate::waiting::WORTH;
 use crate::what_if::{Known, Outcome, parse_with, predict, times_of_usual};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median, percentile};
@@ -30,7 +31,7 @@ pub struct Replayed {
     pub mean: Option<u64>,
     /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
     pub ahead: Option<u64>,
-    /// Nanoseconds of a step, and of one in which the rank that the others wait for longest is as they are; none if no other does the same.
+    /// Nanoseconds of a step, and of one in which the rank that the others wait for longest is as they are; none if they do not wait for long, or no other does the same.
     pub without_straggler: Option<[f64; 2]>,
     /// The scenario that shows it, if the steps themselves do not.
     pub shown_by: Option<String>,
@@ -265,9 +266,10 @@ fn steps(recorded: &Recorded) -> Vec<ReplayedStep> {
     recorded.recorded.iter().enumerate().map(step).collect()
 }
 
-/// Nanoseconds of a step, and of one in which the first straggler is as the others; none if no other rank does the same.
+/// Nanoseconds of a step, and of one in which the first straggler is as the others; none if it makes nobody wait for long, or no other rank does the same.
 fn without_straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<[f64; 2]> {
-    let number = analysis.job.ranks[analysis.first_straggler()?.rank].number;
+    let first = analysis.first_straggler().filter(|first| first.share >= WORTH)?;
+    let number = analysis.job.ranks[first.rank].number;
     let as_others = parse_with(&format!("rank {number} as the others"), &Known::default()).ok()?;
     times_of_usual(recorded, communication, &[as_others]).ok()
 }

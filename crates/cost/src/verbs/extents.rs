@@ -54,11 +54,18 @@ impl Extents {
     }
 
     /// The input with its channels first, if they seem to be last: 3x320x320 for 320x320x3.
-    pub(super) fn channels_first(&self) -> Option<Shape> {
+    fn channels_first(&self) -> Option<Shape> {
         match self.input.as_ref()?.dims() {
             &[height, width, channels @ (1 | 3 | 4)] if height > 4 => Some(Shape::new([channels, height, width])),
             _ => None,
         }
+    }
+
+    /// Refuses an input with its channels last for a listed network.
+    pub(super) fn check_channels(&self, name: &str) -> Result<()> {
+        let (Some(input), Some(turned)) = (&self.input, self.channels_first()) else { return Ok(()) };
+        Err(Error::usage(format!("input {input} has its channels last; {name} reads them first"))
+            .help(format!("write {turned}")))
     }
 
     fn with_advice(&self, error: Error) -> Error {

@@ -107,11 +107,7 @@ fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
             .expected("an ONNX file of which it is a dimension")
             .help("--input and --classes set the sizes of a known network's input and output"));
     }
-    if let Some(turned) = extents.channels_first() {
-        let asked = extents.input.as_ref().map_or(String::new(), ToString::to_string);
-        return Err(Error::usage(format!("--input {asked} has its channels last; {name} reads them first"))
-            .help(format!("write {turned}")));
-    }
+    extents.check_channels(name)?;
     let images = Images::other(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
         Error::input(format!(
             "how large the images of \"{dataset}\" are is not known, nor how many classes, so {name} cannot be built"

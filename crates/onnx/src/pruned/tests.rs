@@ -125,14 +125,17 @@ fn filters_of_groups_keep_the_channels_of_their_group() {
     assert_eq!((values.dims, values.raw), (vec![2, 2, 1], vec![3, 5, 7, 8]));
 }
 
+/// A tensor whose values count up from 0.
+fn counting(dims: &[i64]) -> TensorProto {
+    floats(dims, &(0..dims.iter().product()).map(|value: i64| value as f32).collect::<Vec<_>>())
+}
+
 /// A convolution to `filters`, and a layer to `features`, whose biases are added behind them; their names tell nothing, as of files of PyTorch before 1.4.
 fn with_biases_behind(filters: usize, features: usize) -> Draft {
-    let counted =
-        |dims: &[i64]| floats(dims, &(0..dims.iter().product()).map(|value: i64| value as f32).collect::<Vec<_>>());
     let [wide, high] = [filters, features].map(|channels| channels as i64);
-    let draft = Draft::new().stored("1", counted(&[wide, 3, 1, 1])).stored("2", counted(&[1, wide, 1, 1]));
+    let draft = Draft::new().stored("1", counting(&[wide, 3, 1, 1])).stored("2", counting(&[1, wide, 1, 1]));
     let draft =
-        draft.stored("3", counted(&[wide, high])).stored("4", counted(&[high])).stored("5", counted(&[high, 2]));
+        draft.stored("3", counting(&[wide, high])).stored("4", counting(&[high])).stored("5", counting(&[high, 2]));
     let draft = draft.node("Conv", &["x", "1"], "wide", vec![]).node("Add", &["wide", "2"], "sum", vec![]);
     let draft = draft.node("GlobalAveragePool", &["sum"], "mean", vec![]).node("Flatten", &["mean"], "flat", vec![]);
     let draft = draft.node("MatMul", &["flat", "3"], "high", vec![]).node("Add", &["high", "4"], "bent", vec![]);
@@ -162,15 +165,13 @@ fn a_bias_that_is_added_behind_its_layer_is_cut_with_it() -> Result<()> {
 
 /// Two convolutions to `first` and `second` filters, whose biases are equal: the older exporter of PyTorch stores them once, behind an `Identity`.
 fn with_equal_biases(first: usize, second: usize) -> Draft {
-    let counted =
-        |dims: &[i64]| floats(dims, &(0..dims.iter().product()).map(|value: i64| value as f32).collect::<Vec<_>>());
     let [one, two] = [first, second].map(|channels| channels as i64);
     let draft =
-        Draft::new().stored("a.weight", counted(&[one, 3, 1, 1])).stored("b.weight", counted(&[two, one, 1, 1]));
-    let draft = draft.stored("a.bias", counted(&[one])).stored("c.weight", counted(&[2, two, 1, 1]));
+        Draft::new().stored("a.weight", counting(&[one, 3, 1, 1])).stored("b.weight", counting(&[two, one, 1, 1]));
+    let draft = draft.stored("a.bias", counting(&[one])).stored("c.weight", counting(&[2, two, 1, 1]));
     let draft = match one == two {
         true => draft.node("Identity", &["a.bias"], "b.bias", vec![]),
-        false => draft.stored("b.bias", counted(&[two])),
+        false => draft.stored("b.bias", counting(&[two])),
     };
     let draft = draft.node("Conv", &["x", "a.weight", "a.bias"], "a", vec![]);
     let draft = draft.node("Conv", &["a", "b.weight", "b.bias"], "b", vec![]);

@@ -3,15 +3,13 @@
 use crate::Analysis;
 use crate::collectives::{Groups, Operation};
 use crate::replayed::Replayed;
-use crate::waiting::{Activity, Excess, Matrix, Straggler};
+use crate::waiting::{Activity, Excess, Matrix, Straggler, WORTH};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
 use perf4sight_traces::shortened::brief;
 use std::collections::BTreeSet;
 
-/// Waiting is an answer from this share of a step on.
-const WORTH: f64 = 0.02;
 /// What a rank does longer is named if it is this share of the waiting that it causes.
 const EXPLAINS: f64 = 0.2;
 /// What is named at most.

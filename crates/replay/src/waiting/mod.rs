@@ -11,6 +11,7 @@ mod timed;
 pub use activity::{Activity, activities};
 pub(crate) use blocked::blocked;
 pub use spans::{Span, State, spans};
+pub(crate) use straggler::WORTH;
 pub use straggler::{Excess, Straggler, stragglers};
 pub use timed::Timed;
 

@@ -46,7 +46,7 @@ impl Excess {
 }
 
 /// Shorter differences are none to name: this share of the waiting that a rank causes; and so is shorter waiting, of a step.
-const WORTH: f64 = 0.02;
+pub(crate) const WORTH: f64 = 0.02;
 
 /// The ranks of a job, the one that the others wait for longest first. `activities` are those of
 /// [`super::activities`].

@@ -77,12 +77,10 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let changed_time = length(&changed.step, &schedule)?;
     let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule), changed_time as u64);
     let mut time = before * (changed_time / settled);
-    let of_steps: Result<Vec<[f64; 2]>> =
-        (0..recorded.steps.len()).map(|index| times(recorded.step(index), communication.clone(), all)).collect();
-    let of_steps = of_steps?;
+    let of_steps = times_of_all(recorded, communication, all)?;
     let usual = time / before;
     if recorded.varies {
-        [before, time] = [0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>()));
+        [before, time] = means(&of_steps);
     }
     let ratios: Vec<f64> = of_steps.iter().map(|[before, after]| after / before).collect();
     // What is asked of the step that is shown is told of the mean of all, if none is typical.
@@ -244,23 +242,28 @@ pub(crate) fn times_of_usual(
     communication: &Communication,
     changes: &[Box<dyn Change>],
 ) -> Result<[f64; 2]> {
-    let varies = recorded.varies || depends_on_step(recorded, communication, changes)?;
-    if !varies || recorded.steps.len() < 2 {
-        let step = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
-        let [before, after] = times(recorded.typical.clone(), communication.clone(), &references(changes))?;
-        return Ok([step, step * after / before]);
+    let all = &references(changes);
+    if recorded.varies || recorded.steps.len() > 1 && depends_on_step(recorded, communication, changes)? {
+        return Ok(means(&times_of_all(recorded, communication, all)?));
     }
-    let of_steps: Result<Vec<[f64; 2]>> = (0..recorded.steps.len())
-        .map(|index| times(recorded.step(index), communication.clone(), &references(changes)))
-        .collect();
-    let of_steps = of_steps?;
-    Ok([0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>())))
+    let step = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
+    Ok([step, step * ratio(recorded.typical.clone(), communication.clone(), all)?])
+}
+
+/// Nanoseconds of each recorded step without changes and with them.
+fn times_of_all(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<[f64; 2]>> {
+    (0..recorded.steps.len()).map(|index| times(recorded.step(index), communication.clone(), changes)).collect()
+}
+
+/// The means over steps, without changes and with them.
+fn means(of_steps: &[[f64; 2]]) -> [f64; 2] {
+    [0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>()))
 }
 
 /// The 95 % interval of the mean step with changes as a multiple of that without them, from both of each step: that of the ratio of two
 /// means by Student's t (W. G. Cochran, "Sampling Techniques", 1977, section 6.4). One step shows no spread.
 fn of_mean(of_steps: &[[f64; 2]]) -> [f64; 2] {
-    let [before, after] = [0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>()));
+    let [before, after] = means(of_steps);
     let (ratio, freedom) = (after / before, of_steps.len() as f64 - 1.0);
     let squares: f64 = of_steps.iter().map(|[before, after]| (after - ratio * before).powi(2)).sum();
     let error = (squares / freedom.max(1.0) / of_steps.len().max(1) as f64).sqrt() / before;

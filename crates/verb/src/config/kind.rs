@@ -155,6 +155,8 @@ mod tests {
         let precisions = Kind::Word(|| vec!["fp32", "amp_bf16", "amp_fp16", "bf16"]);
         let remedy = |kind: Kind, wrong: Value| kind.remedy(&wrong).unwrap_or_default();
         assert_eq!(remedy(precisions, Value::from("bfloat16")), "did you mean amp_bf16 or bf16?");
+        assert_eq!(remedy(precisions, Value::from("fp16")), "did you mean amp_fp16?");
+        assert_eq!(remedy(precisions, Value::from("amp_bf61")), "did you mean amp_bf16?");
         assert_eq!(remedy(precisions, Value::from("double")), "");
         // Levels are percentages.
         assert_eq!(remedy(Kind::Integer(0, 99), Value::Number(0.5)), "did you mean 50?");

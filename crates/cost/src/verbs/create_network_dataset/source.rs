@@ -117,15 +117,12 @@ pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
     Err(Error::config(format!("no file leaves a dimension \"{unknown}\" open")).expected(known))
 }
 
-/// Refuses images with their channels last for listed networks, which read them first.
+/// Refuses images with their channels last for listed networks.
 pub(super) fn check_input(sources: &[Source], files: &Extents) -> Result<()> {
-    let is_listed = |source: &Source| !matches!(source, Source::File { .. });
-    match files.channels_first().filter(|_| sources.iter().any(is_listed)) {
-        Some(turned) => {
-            Err(Error::config("the channels are last; listed networks read them first").help(format!("write {turned}")))
-        }
-        None => Ok(()),
-    }
+    sources.iter().try_for_each(|source| match source {
+        Source::Zoo(network) => files.check_channels(network.name()),
+        Source::File { .. } => Ok(()),
+    })
 }
 
 /// Refuses a number of classes that a file cannot have.

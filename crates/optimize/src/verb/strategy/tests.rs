@@ -41,6 +41,18 @@ fn strategy(recorded: &str, out: &Path) -> Strategy {
     }
 }
 
+/// A configuration is verified, paths included, before its first section starts.
+#[test]
+fn every_file_that_is_read_is_known_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut asked = strategy("two", &folder.path().join("out"));
+    let [clusters, candidates, table, model] = ["clusters", "candidates", "table", "model"].map(PathBuf::from);
+    (asked.wanted.clusters, asked.wanted.candidates) = (Some(clusters), Some(candidates));
+    asked.request = Request { nccl_tests: Some(table), cost_model: Some(model), ..Request::default() };
+    let keys: Vec<&str> = asked.outline().unwrap().reads.iter().map(|read| read.key).collect();
+    assert_eq!(keys, ["traces", "nccl_tests", "cost_model", "xla_candidate_path", "clusters"]);
+}
+
 /// The steps of this MLP of two gloo ranks on a link of 1 Gb/s were measured at six sizes, in milliseconds: 1: 860.2, 4: 862.9,
 /// 8: 866.0, 16: 876.4, 25: 921.4, 60: 920.2. Up to 16 nothing loses more than 2 %.
 #[test]
