@@ -4,6 +4,7 @@ mod builder;
 mod calls;
 mod cycle;
 mod node;
+pub(crate) mod queues;
 pub mod recorded;
 mod settled;
 mod shards;
@@ -17,6 +18,9 @@ pub(crate) use cycle::predecessors;
 pub use node::{EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
 pub(crate) use step::share_of_ranks;
 pub use step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
+
+/// Part of the name of the range in which PyTorch's loader waits for its workers; without workers it is `_SingleProcessDataLoaderIter`.
+const LOADER_WITH_WORKERS: &str = "_MultiProcessingDataLoaderIter";
 
 /// A graph without cycles, whose durations can be changed; [`Graph::edit`] makes copies with other nodes and edges. Clones
 /// share all but the nodes.
@@ -102,6 +106,11 @@ impl Graph {
     /// The name of a node.
     pub fn name(&self, id: NodeId) -> &str {
         self.structure.calls.name(self.node(id).call)
+    }
+
+    /// Whether a thread waits in it for a batch of a loader's workers, which the trace does not show.
+    pub fn waits_for_batch(&self, id: NodeId) -> bool {
+        self.name(id).contains(LOADER_WITH_WORKERS)
     }
 
     /// A builder that holds all of this graph, to add and remove nodes and edges. Ids of nodes stay valid.

@@ -26,8 +26,10 @@ pub(super) fn parse_gpu(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
 }
 
 pub(super) fn parse_cpu(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
-    let is_own = |graph: &Graph, id| matches!(graph.node(id).kind, Kind::Operation | Kind::Launch);
-    faster(clause, "cpu", is_own, "communication stays as it is")
+    let is_own = |graph: &Graph, id| {
+        matches!(graph.node(id).kind, Kind::Operation | Kind::Launch) && !graph.waits_for_batch(id)
+    };
+    faster(clause, "cpu", is_own, "communication and waiting for a loader's workers stay as they are")
 }
 
 fn faster(

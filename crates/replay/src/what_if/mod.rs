@@ -14,7 +14,6 @@ mod one_rank;
 mod operations;
 mod outcome;
 mod precision;
-mod queue;
 mod rank;
 mod ranks;
 mod tf32;

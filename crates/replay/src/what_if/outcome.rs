@@ -1,11 +1,11 @@
 //! The time of a step with changes, compared with the step as it is.
 
-use super::queue::Queues;
 use super::unprofiled::without_profiler;
 use super::unseen_waits::{without_assumed_waits, without_threads};
 use super::{Change, Scenario, one_rank, variations};
 use crate::communication::{Communication, Cost, SlowDown, overlap};
 use crate::graph::StepGraph;
+use crate::graph::queues::Queues;
 use crate::graph::recorded::Recorded;
 use crate::simulate::{Schedule, Share, critical_path, shares, simulate};
 use perf4sight_base::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Threads as they may be without the profiler, whose own work is in every call that it records.
 
 use crate::graph::StepGraph;
-use crate::graph::recorded::{Recorded, scale, thread_nodes};
+use crate::graph::recorded::{Recorded, with_threads};
 
 /// The least share of its recorded time that a thread takes without the profiler: steps of eight jobs on an H100 that waited for threads took
 /// 0.62 to 0.82 of those that PyTorch's profiler recorded with shapes (`docs/accuracy/h100.md`).
@@ -9,8 +9,5 @@ const LEAST: f64 = 0.6;
 
 /// The typical step with threads that take the least; none where the profiler's work is no part of it.
 pub(super) fn without_profiler(recorded: &Recorded) -> Option<StepGraph> {
-    let mut step = recorded.is_slowed.then(|| recorded.typical.clone())?;
-    let threads = thread_nodes(&step.graph);
-    scale(&mut step.graph, &threads, LEAST);
-    Some(step)
+    recorded.is_slowed.then(|| with_threads(&recorded.typical, LEAST))
 }

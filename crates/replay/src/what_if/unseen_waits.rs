@@ -1,6 +1,6 @@
 //! Waits of which there is no record: threads that may wait for GPUs, so that only GPUs keep a step busy, and streams that were taken to wait for others.
 
-use crate::graph::recorded::{scale, thread_nodes};
+use crate::graph::recorded::{thread_nodes, with_threads};
 use crate::graph::{EdgeKind, StepGraph};
 use crate::simulate::simulate;
 use perf4sight_base::error::Result;
@@ -12,10 +12,9 @@ const AS_BUSY: f64 = 0.9;
 /// The step with threads that take no time, if all that is known of them may be waiting for GPUs: GPUs work all the time on what was launched
 /// long before, and a thread that nothing keeps from launching more takes as long as they do.
 pub(super) fn without_threads(step: &StepGraph) -> Option<StepGraph> {
-    let threads = thread_nodes(&step.graph);
     let mut by_thread: BTreeMap<u32, u64> = BTreeMap::new();
-    for id in &threads {
-        let node = step.graph.node(*id);
+    for id in thread_nodes(&step.graph) {
+        let node = step.graph.node(id);
         *by_thread.entry(node.resource.0).or_default() += node.duration;
     }
     let busiest = by_thread.into_values().max()? as f64;
@@ -24,9 +23,7 @@ pub(super) fn without_threads(step: &StepGraph) -> Option<StepGraph> {
     if busiest < enough {
         return None;
     }
-    let mut without = step.clone();
-    scale(&mut without.graph, &threads, 0.0);
-    let without = without.settled();
+    let without = with_threads(step, 0.0).settled();
     (time(&without) >= enough).then_some(without)
 }
 

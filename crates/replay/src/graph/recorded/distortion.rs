@@ -1,7 +1,7 @@
 //! What recording a profile and other programs made of the step, and the step without it.
 
 use super::Recorded;
-use crate::graph::{Graph, Kind, NodeId, ResourceKind};
+use crate::graph::{Graph, Kind, NodeId, ResourceKind, StepGraph, queues};
 use crate::simulate::simulate;
 use perf4sight_base::stats::median;
 
@@ -32,8 +32,11 @@ pub enum Correction {
 
 /// Below this factor of the time of threads, and above that of all times, recording and noise are no explanation.
 const FACTORS: [f64; 2] = [0.2, 1.5];
-/// Halvings of the range of factors, after which it is a millionth wide.
-const HALVINGS: usize = 20;
+/// Halvings of the range of factors, after which it is a ten-thousandth wide.
+const HALVINGS: usize = 13;
+/// Where threads that take this share of their time leave the step at more than the other share of its own, it hardly waits for them.
+const NOTICED: f64 = 0.9;
+const TOLD: f64 = 0.98;
 
 impl Distortion {
     /// By how much the recorded step is longer, in percent of the plain step.
@@ -54,38 +57,44 @@ impl Recorded {
     /// Makes the typical step as long as steps without recording, which take `plain` nanoseconds. What makes these far longer than a step that nothing
     /// disturbs is in the recorded ones, too: none is typical then, and the mean of all is made as long.
     pub fn take_out_distortion(&mut self, plain: u64) -> Distortion {
-        let threads = thread_nodes(&self.typical.graph);
         let [_, most] = FACTORS;
-        if !self.varies && plain as f64 > most * self.time_with(&threads, 1.0) as f64 {
+        if !self.varies && plain as f64 > most * time_of(&self.typical) as f64 {
             self.take_mean_of_all();
         }
-        let replayed = self.time_with(&threads, 1.0);
-        let correction = self.correction(&threads, replayed, plain);
+        let replayed = time_of(&self.typical);
+        let correction = self.correction(replayed, plain);
         match correction {
             Correction::Threads(factor) => {
-                self.scale(&threads, factor);
-                self.is_slowed = false;
+                self.change(|step| with_threads(step, factor));
+                // A step that does not wait for its threads tells nothing of them.
+                self.is_slowed &= time_of(&with_threads(&self.typical, NOTICED)) as f64 > TOLD * plain as f64;
             }
-            Correction::All(factor) => self.scale(&self.typical.graph.ids().collect::<Vec<_>>(), factor),
+            Correction::All(factor) => self.change(|step| {
+                let mut step = step.clone();
+                let ids: Vec<NodeId> = step.graph.ids().collect();
+                scale(&mut step.graph, &ids, factor);
+                step
+            }),
             Correction::None => {}
         }
         let recorded = median(&self.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>()) as u64;
         Distortion { recorded, replayed, plain, correction }
     }
 
-    fn correction(&self, threads: &[NodeId], replayed: u64, plain: u64) -> Correction {
+    fn correction(&self, replayed: u64, plain: u64) -> Correction {
         let [least, most] = FACTORS;
         if plain >= replayed {
             let factor = plain as f64 / replayed as f64;
             return if factor <= most { Correction::All(factor) } else { Correction::None };
         }
-        if self.time_with(threads, least) > plain {
+        let time_with = |factor| time_of(&with_threads(&self.typical, factor));
+        if time_with(least) > plain {
             return Correction::None;
         }
         let [mut low, mut high] = [least, 1.0];
         for _ in 0..HALVINGS {
             let middle = low.midpoint(high);
-            match self.time_with(threads, middle) < plain {
+            match time_with(middle) < plain {
                 true => low = middle,
                 false => high = middle,
             }
@@ -93,19 +102,25 @@ impl Recorded {
         Correction::Threads(low.midpoint(high))
     }
 
-    fn time_with(&self, nodes: &[NodeId], factor: f64) -> u64 {
-        let mut step = self.typical.clone();
-        scale(&mut step.graph, nodes, factor);
-        step.time(&simulate(&step.graph))
-    }
-
-    /// Multiplies the times of nodes, in the typical step and in each recorded one.
-    fn scale(&mut self, nodes: &[NodeId], factor: f64) {
-        scale(&mut self.typical.graph, nodes, factor);
-        for step in &mut self.durations {
-            nodes.iter().for_each(|id| step[id.index()] = times(step[id.index()], factor));
+    /// Changes the typical step and each recorded one.
+    fn change(&mut self, changed: impl Fn(&StepGraph) -> StepGraph) {
+        for index in 0..self.steps.len() {
+            let step = changed(&self.step(index));
+            self.durations[index] = step.graph.nodes().iter().map(|node| node.duration).collect();
         }
+        self.typical = changed(&self.typical);
     }
+}
+
+fn time_of(step: &StepGraph) -> u64 {
+    step.time(&simulate(&step.graph))
+}
+
+/// A step whose threads take another share of their time.
+pub(crate) fn with_threads(step: &StepGraph, factor: f64) -> StepGraph {
+    let (mut step, threads) = (step.clone(), thread_nodes(&step.graph));
+    queues::edit(&mut step, |step| scale(&mut step.graph, &threads, factor));
+    step
 }
 
 /// What threads do and what is not recorded between it.
@@ -113,17 +128,14 @@ pub(crate) fn thread_nodes(graph: &Graph) -> Vec<NodeId> {
     let on_thread = |id: &NodeId| {
         graph.resource_of(*id).kind == ResourceKind::Thread
             && matches!(graph.node(*id).kind, Kind::Operation | Kind::Gap)
+            && !graph.waits_for_batch(*id)
     };
     graph.ids().filter(on_thread).collect()
 }
 
 /// Multiplies the times of nodes.
-pub(crate) fn scale(graph: &mut Graph, nodes: &[NodeId], factor: f64) {
-    nodes.iter().for_each(|id| graph.set_duration(*id, times(graph.node(*id).duration, factor)));
-}
-
-fn times(duration: u64, factor: f64) -> u64 {
-    (duration as f64 * factor).round() as u64
+fn scale(graph: &mut Graph, nodes: &[NodeId], factor: f64) {
+    nodes.iter().for_each(|id| graph.set_duration(*id, (graph.node(*id).duration as f64 * factor).round() as u64));
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ mod varies;
 mod waits;
 
 pub use distortion::{Correction, Distortion};
-pub(crate) use distortion::{scale, thread_nodes};
+pub(crate) use distortion::{thread_nodes, with_threads};
 pub use left_out::LeftOut;
 
 use super::{Calls, Kind, StepGraph, available_memory};

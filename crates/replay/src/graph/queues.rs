@@ -1,12 +1,12 @@
 //! Kernels that come to wait in the queue of their stream, or no longer do: what passes between a launch and its kernel passes while the kernel before still
-//! runs, so that a thread that launches earlier is not held up by it.
+//! runs, so that a thread that launches earlier is not held up by it. The call that launches a kernel is work of its thread, of which the kernel waits for most.
 
-use crate::graph::{EdgeKind, Kind, NodeId, ResourceId, ResourceKind, StepGraph};
+use super::{EdgeKind, Kind, NodeId, ResourceId, ResourceKind, StepGraph};
 use crate::simulate::{Schedule, simulate};
 use perf4sight_base::stats::percentile;
 use std::collections::{BTreeMap, HashMap};
 
-/// Nanoseconds that pass between a launch and its kernel at most where nothing holds it: CUDA takes 5 to 10 µs, more under a profiler.
+/// Nanoseconds that pass between the end of a launch and its kernel at most where nothing holds it: CUDA takes 5 to 10 µs with the launch, more under a profiler.
 const LONGEST: u64 = 20_000;
 /// Nanoseconds between two kernels of a queue, of a stream on which none waited.
 const BETWEEN: u64 = 1_000;
@@ -18,7 +18,10 @@ const ROUNDS: usize = 5;
 /// The delay before a kernel.
 struct Delay {
     gap: NodeId,
+    /// What its thread did before it launched the kernel.
     launch: NodeId,
+    /// Nanoseconds of the call that launches it.
+    call: u64,
     /// What it waits for besides: the kernel before it, and those of other streams.
     others: Vec<NodeId>,
     recorded: u64,
@@ -27,7 +30,7 @@ struct Delay {
 }
 
 /// The delays before the kernels of a step.
-pub(super) struct Queues(Vec<Delay>);
+pub(crate) struct Queues(Vec<Delay>);
 
 impl Queues {
     /// Those of a step as it was recorded. A kernel that starts as long behind its launch as those do that wait for nothing else waited for its launch; any other
@@ -38,15 +41,18 @@ impl Queues {
         for delay in &delays {
             let [after_launch, after_others] = usual.entry(step.graph.node(delay.gap).resource).or_default();
             match delay.ends(step, schedule) {
-                [launch, others] if others <= launch => after_launch.push(delay.recorded as f64),
-                [launch, others] if others > launch + LONGEST => after_others.push(delay.recorded as f64),
+                [launch, others] if others <= launch => {
+                    after_launch.push(delay.recorded.saturating_sub(delay.call) as f64);
+                }
+                [launch, others] if others > launch + delay.call + LONGEST => after_others.push(delay.recorded as f64),
                 [_, _] => {}
             }
         }
         let usual: BTreeMap<ResourceId, [Option<u64>; 2]> =
             usual.into_iter().map(|(stream, times)| (stream, times.map(|times| shorter(&times)))).collect();
         for delay in &mut delays {
-            let [launched, queued] = usual[&step.graph.node(delay.gap).resource];
+            let [after_call, queued] = usual[&step.graph.node(delay.gap).resource];
+            let launched = after_call.map(|after_call| delay.call + after_call);
             let [launch, others] = delay.ends(step, schedule);
             let since_launch = delay.recorded + others.saturating_sub(launch);
             let waited_for_launch =
@@ -64,28 +70,32 @@ impl Queues {
 
     /// Fits the delays to when kernels are launched in a changed step.
     pub fn adjust(&self, step: &mut StepGraph) {
-        let scale = |delay: &Delay| step.graph.node(delay.gap).duration as f64 / delay.recorded as f64;
-        let mut scaled: Vec<(&Delay, f64)> = self.0.iter().map(|delay| (delay, scale(delay))).collect();
+        let mut changed: Vec<(&Delay, [u64; 2])> = self.0.iter().map(|delay| (delay, delay.changed(step))).collect();
         for _ in 0..ROUNDS {
             let schedule = simulate(&step.graph);
-            scaled.sort_by_key(|(delay, _)| schedule.start(delay.gap));
-            if !fit(&scaled, step, &schedule) {
+            changed.sort_by_key(|(delay, _)| schedule.start(delay.gap));
+            if !fit(&changed, step, &schedule) {
                 break;
             }
         }
     }
 }
 
+/// Edits a step, whose kernels then wait for their launches or in a queue.
+pub(crate) fn edit(step: &mut StepGraph, change: impl FnOnce(&mut StepGraph)) {
+    let queues = Queues::of(step, &simulate(&step.graph));
+    change(step);
+    queues.adjust(step);
+}
+
 /// Fits delays, in the order in which they begin, to a schedule in which those after them still are as they were; whether any changed.
-fn fit(delays: &[(&Delay, f64)], step: &mut StepGraph, schedule: &Schedule) -> bool {
+fn fit(delays: &[(&Delay, [u64; 2])], step: &mut StepGraph, schedule: &Schedule) -> bool {
     let mut ends: HashMap<NodeId, u64> = HashMap::new();
     let mut is_changed = false;
-    for (delay, scale) in delays {
+    for (delay, [after_launch, after_others]) in delays {
         let end = |id: NodeId| ends.get(&id).copied().unwrap_or_else(|| schedule.end(&step.graph, id));
         let (launch, others) = (end(delay.launch), delay.others.iter().map(|id| end(*id)).max().unwrap_or(0));
-        let scaled = |time: u64| (time as f64 * scale).round() as u64;
-        let start =
-            launch.saturating_add(scaled(delay.after_launch)).max(others.saturating_add(scaled(delay.after_others)));
+        let start = launch.saturating_add(*after_launch).max(others.saturating_add(*after_others));
         let gap = start - launch.max(others);
         is_changed |= gap != step.graph.node(delay.gap).duration;
         step.graph.set_duration(delay.gap, gap);
@@ -105,6 +115,27 @@ impl Delay {
         let end = |id: NodeId| schedule.end(&step.graph, id);
         [end(self.launch), self.others.iter().map(|id| end(*id)).max().unwrap_or(0)]
     }
+
+    /// Nanoseconds after its launch and after what else it waits for in a changed step: by what was done to the delay itself, or else to the call.
+    fn changed(&self, step: &StepGraph) -> [u64; 2] {
+        let scale = step.graph.node(self.gap).duration as f64 / self.recorded as f64;
+        let within = self.call.min(self.after_launch);
+        let shorter = match scale == 1.0 && self.call > 0 {
+            true => within as f64 * (1.0 - launching(step, self.launch) as f64 / self.call as f64),
+            false => 0.0,
+        };
+        let scaled = |time: f64| (time * scale).round() as u64;
+        [scaled(self.after_launch as f64 - shorter), scaled(self.after_others as f64)]
+    }
+}
+
+/// Nanoseconds of the call that a thread makes after a node, or 0 where that is not the thread's next.
+fn launching(step: &StepGraph, before: NodeId) -> u64 {
+    let next = NodeId(before.0 + 1);
+    let is_call = step.graph.nodes().get(next.index()).is_some_and(|node| {
+        node.kind == Kind::Operation && node.resource == step.graph.node(before).resource
+    });
+    if is_call { step.graph.node(next).duration } else { 0 }
 }
 
 /// The quartile: some kernels waited for what the trace does not say.
@@ -117,9 +148,7 @@ fn delays(step: &StepGraph) -> Vec<Delay> {
     let graph = &step.graph;
     let is_delay = |id: NodeId| {
         let node = graph.node(id);
-        node.kind == Kind::Gap
-            && (1..=LONGEST).contains(&node.duration)
-            && graph.resource_of(id).kind == ResourceKind::Stream
+        node.kind == Kind::Gap && node.duration > 0 && graph.resource_of(id).kind == ResourceKind::Stream
     };
     let mut waits: BTreeMap<NodeId, (Option<NodeId>, Vec<NodeId>)> = BTreeMap::new();
     for (from, to, kind) in graph.edges().filter(|(_, to, _)| is_delay(*to)) {
@@ -135,8 +164,10 @@ fn delays(step: &StepGraph) -> Vec<Delay> {
         }
     }
     let delay = |(gap, (launch, others)): (NodeId, (Option<NodeId>, Vec<NodeId>))| {
-        let recorded = graph.node(gap).duration;
-        Some(Delay { gap, launch: launch?, others, recorded, after_launch: recorded, after_others: recorded })
+        let (recorded, launch) = (graph.node(gap).duration, launch?);
+        let call = launching(step, launch);
+        let delay = Delay { gap, launch, call, others, recorded, after_launch: recorded, after_others: recorded };
+        (recorded.saturating_sub(call) <= LONGEST).then_some(delay)
     };
     waits.into_iter().filter_map(delay).collect()
 }
