@@ -247,7 +247,7 @@ const STEADY: f64 = 0.5;
 fn straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<String> {
     let first = analysis.first_straggler()?;
     let number = analysis.job.ranks[first.rank].number;
-    let is_certain = first.steadiness >= STEADY && first.caused.mean > analysis.waiting.uncertainty;
+    let is_certain = first.steadiness >= STEADY && first.stands_out && first.caused.mean > analysis.waiting.uncertainty;
     if !is_certain || first.share < LONG {
         return None;
     }

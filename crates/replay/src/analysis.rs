@@ -6,7 +6,7 @@ use crate::contradictions;
 use crate::exposed::{OfRank, exposed};
 use crate::plain_step::{self, PlainStep};
 use crate::ranks::{Job, LeftOut};
-use crate::waiting::{Straggler, Waiting, activities, stragglers};
+use crate::waiting::{Matrix, Straggler, Waiting, activities, stragglers};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use perf4sight_base::summary::Summary;
@@ -107,6 +107,13 @@ impl Analysis {
     /// Whether it is known who waits for whom.
     pub fn is_waiting_known(&self) -> bool {
         self.job.ranks.len() > 1 && !self.waiting.exchanges.is_empty()
+    }
+
+    /// Milliseconds of a step that a rank waits for others, over the steps.
+    pub fn waits(&self, rank: usize) -> Option<Summary> {
+        let ranks = 0..self.job.ranks.len();
+        let of_step = |step: &Matrix| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64;
+        self.waiting.over_steps(of_step)
     }
 
     /// Of which ranks it is not known whether they wait for others, or others for them; none if that is known of all, or there is one alone.

@@ -88,6 +88,14 @@ impl Exchanges {
         self.all.iter().filter(|exchange| exchange.whole)
     }
 
+    /// The indices of the ranks that send and receive a message; none of what is no message.
+    pub(crate) fn ends(&self, exchange: &Exchange) -> Option<[usize; 2]> {
+        let end = |operation| {
+            exchange.parts.iter().find(|part| self.call(**part).operation == operation).map(|part| part.rank)
+        };
+        Some([end(Operation::Send)?, end(Operation::Receive)?])
+    }
+
     /// For each rank, by index, the first one that it exchanges with, directly or through others. Nothing synchronises ranks of which
     /// these differ: when one of them begins a step says nothing about the other.
     pub(crate) fn islands(&self, ranks: usize) -> Vec<usize> {

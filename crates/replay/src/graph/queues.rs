@@ -132,9 +132,11 @@ impl Delay {
 /// Nanoseconds of the call that a thread makes after a node, or 0 where that is not the thread's next.
 fn launching(step: &StepGraph, before: NodeId) -> u64 {
     let next = NodeId(before.0 + 1);
-    let is_call = step.graph.nodes().get(next.index()).is_some_and(|node| {
-        node.kind == Kind::Operation && node.resource == step.graph.node(before).resource
-    });
+    let is_call = step
+        .graph
+        .nodes()
+        .get(next.index())
+        .is_some_and(|node| node.kind == Kind::Operation && node.resource == step.graph.node(before).resource);
     if is_call { step.graph.node(next).duration } else { 0 }
 }
 
@@ -184,15 +186,8 @@ mod tests {
     /// it. Without that each would wait for its whole delay.
     #[test]
     fn kernels_of_a_faster_thread_wait_in_the_queue() {
-        let mut builder = Builder::default();
-        let call = builder.call("aten::mm", None);
-        let mut resource = |kind| builder.resource(Resource { rank: Some(0), kind, name: format!("{kind:?}") });
-        let [thread, stream] = [ResourceKind::Thread, ResourceKind::Stream].map(&mut resource);
-        let mut add = |resource, kind, duration, before: Option<NodeId>| {
-            let id = builder.node(Node { duration, call, resource, kind, priority: 0 });
-            before.into_iter().for_each(|before| builder.edge(before, id, EdgeKind::Order));
-            id
-        };
+        let (mut builder, [thread, stream]) = thread_and_stream();
+        let mut add = |resource, kind, duration, before| add(&mut builder, (resource, kind), duration, before);
         let (mut launches, mut gaps, mut last) = (Vec::new(), Vec::new(), None);
         for _ in 0..5 {
             launches.push(add(thread, Kind::Operation, TIMES[0], launches.last().copied()));
@@ -208,5 +203,45 @@ mod tests {
         queues.adjust(&mut step);
         let queued = 1_000 + TIMES[1] + TIMES[2] + 4 * (BETWEEN + TIMES[2]);
         assert_eq!(simulate(&step.graph).makespan(&step.graph), queued);
+    }
+
+    /// A kernel starts 2 us behind the call that launches it, which follows an operation of 20 us. With both in half the time, it starts after 10 us, half of the
+    /// call, and the same 2 us.
+    #[test]
+    fn the_call_that_launches_a_kernel_is_work_of_its_thread() {
+        for call in [10_000, 60_000] {
+            let (mut builder, [thread, stream]) = thread_and_stream();
+            let mut add = |resource, kind, duration, before| add(&mut builder, (resource, kind), duration, before);
+            let operation = add(thread, Kind::Operation, 20_000, None);
+            let launching = add(thread, Kind::Operation, call, Some(operation));
+            let gap = add(stream, Kind::Gap, call + 2_000, None);
+            let kernel = add(stream, Kind::Kernel, 3_000, Some(gap));
+            builder.edge(operation, gap, EdgeKind::Launch);
+            let mut step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
+            edit(&mut step, |step| {
+                let of_thread = [operation, launching].into_iter();
+                of_thread.for_each(|id| step.graph.set_duration(id, step.graph.node(id).duration / 2));
+            });
+            assert_eq!(simulate(&step.graph).start(kernel), 10_000 + call / 2 + 2_000);
+        }
+    }
+
+    fn thread_and_stream() -> (Builder, [ResourceId; 2]) {
+        let mut builder = Builder::default();
+        let mut resource = |kind| builder.resource(Resource { rank: Some(0), kind, name: format!("{kind:?}") });
+        let resources = [ResourceKind::Thread, ResourceKind::Stream].map(&mut resource);
+        (builder, resources)
+    }
+
+    fn add(
+        builder: &mut Builder,
+        (resource, kind): (ResourceId, Kind),
+        duration: u64,
+        before: Option<NodeId>,
+    ) -> NodeId {
+        let call = builder.call("aten::mm", None);
+        let id = builder.node(Node { duration, call, resource, kind, priority: 0 });
+        before.into_iter().for_each(|before| builder.edge(before, id, EdgeKind::Order));
+        id
     }
 }

@@ -3,7 +3,7 @@
 use crate::Analysis;
 use crate::collectives::{Groups, Operation};
 use crate::replayed::Replayed;
-use crate::waiting::{Activity, Excess, Matrix, Straggler, WORTH};
+use crate::waiting::{Activity, Excess, SlowLink, Straggler, WORTH};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
@@ -71,7 +71,7 @@ fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
     }
     let Some(first) = analysis.first_straggler() else { return nothing_matches(analysis) };
     let whole = analysis.step().map_or(0.0, |step| step.mean);
-    if let Some(sentence) = one_waits(analysis, first, whole) {
+    if let Some(sentence) = one_waits(analysis, first, whole).or_else(|| in_turn(analysis, whole, costs)) {
         return sentence;
     }
     match first.share >= WORTH && certain(analysis, first) {
@@ -84,8 +84,9 @@ fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
             others(analysis, first)
         ),
         false if first.share >= WORTH && is_occasional(analysis, first) => format!(
-            "rank {} makes the others wait now and then: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
+            "rank {} makes {} wait now and then: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
+            whom(analysis, first.rank),
             Milliseconds(mean(&first.occasions)),
             first.occasions.len(),
             analysis.job.steps.len(),
@@ -119,11 +120,7 @@ const ALONE: f64 = 0.8;
 /// That one rank waits for the others, which do not wait for each other: it has less to do, or they have more.
 fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<String> {
     let ranks = analysis.job.ranks.len();
-    let waits = |rank: usize| {
-        let of_step = |step: &Matrix| (0..ranks).map(|other| step.waits(rank, other)).sum::<i64>() as f64;
-        mean(&analysis.waiting.steps.iter().map(of_step).collect::<Vec<_>>()) / 1e6
-    };
-    let waits: Vec<f64> = (0..ranks).map(waits).collect();
+    let waits: Vec<f64> = (0..ranks).filter_map(|rank| Some(analysis.waits(rank)?.mean)).collect();
     let (rank, longest) = waits.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1))?;
     let is_alone = ranks > 2 && first.steadiness < ALONE && longest >= ALONE * waits.iter().sum::<f64>();
     let is_certain = longest > analysis.waiting.uncertainty && longest >= WORTH * whole;
@@ -135,6 +132,44 @@ fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<Strin
             Milliseconds(whole)
         )
     })
+}
+
+/// That ranks work in turn, as the stages of a pipeline, which then wait for each other even where none is slow: which one works longest, and which link is slow.
+fn in_turn(analysis: &Analysis, whole: f64, costs: Option<Costs>) -> Option<String> {
+    if analysis.waiting.in_turn(&analysis.exchanges) < MOST {
+        return None;
+    }
+    let ranks = analysis.job.ranks.len();
+    let all: f64 = (0..ranks).filter_map(|rank| Some(analysis.waits(rank)?.mean)).sum();
+    let number = |rank: usize| analysis.job.ranks[rank].number;
+    let busiest = analysis.stragglers.iter().max_by(|one, other| one.busier.total_cmp(&other.busier))?;
+    let busiest = match busiest.busier >= WORTH * whole {
+        true => {
+            let costs = costs.filter(|_| analysis.stragglers[0].rank == busiest.rank);
+            let [longer, number] = [Milliseconds(busiest.busier).to_string(), number(busiest.rank).to_string()];
+            let reason = reasons(busiest, |longer| longer >= EXPLAINS * busiest.busier).unwrap_or_default();
+            format!(
+                "rank {number} works {longer} longer than the others{reason}{}",
+                costs.map_or_else(String::new, Costs::sentence)
+            )
+        }
+        false => "no rank works much longer than the others".to_owned(),
+    };
+    let link = analysis.waiting.slow_link(&analysis.exchanges).filter(|link| link.longer >= WORTH * whole);
+    let link = link.map(|SlowLink { ranks: [from, to], times, longer }| {
+        format!(
+            "; messages from rank {} to rank {} take {times:.1} times as long as those between the others, {} of a step more",
+            number(from),
+            number(to),
+            Milliseconds(longer)
+        )
+    });
+    Some(format!(
+        "the ranks wait for each other's messages, as the stages of a pipeline do in turn: {} of the mean step's {} on average; {busiest}{}",
+        Milliseconds(all / ranks as f64),
+        Milliseconds(whole),
+        link.unwrap_or_default()
+    ))
 }
 
 /// Why no exchange is known of several ranks.
@@ -176,7 +211,7 @@ const STEADY: f64 = 0.5;
 
 /// Whether waiting for the first straggler is longer than chance and uncertain clocks explain.
 fn certain(analysis: &Analysis, first: &Straggler) -> bool {
-    first.steadiness >= STEADY && (clocks_show(analysis, first) || durations_show(first))
+    first.steadiness >= STEADY && first.stands_out && (clocks_show(analysis, first) || durations_show(first))
 }
 
 /// From this share of all waiting on, that for one rank is what there is to tell.
@@ -186,7 +221,8 @@ const MOST: f64 = 0.5;
 fn is_occasional(analysis: &Analysis, first: &Straggler) -> bool {
     let shortest = first.occasions.iter().copied().fold(f64::INFINITY, f64::min);
     let is_certain = shortest > 2.0 * analysis.waiting.uncertainty || durations_show(first);
-    first.of_all >= MOST && first.occasions.len() > 1 && is_certain
+    let is_chance = !first.stands_out && first.of_all < ALONE;
+    first.of_all >= MOST && !is_chance && first.occasions.len() > 1 && is_certain
 }
 
 /// Other ranks that make others wait nearly as long are part of the answer from this share of that for the first on.
@@ -244,14 +280,26 @@ fn steadiness(first: &Straggler) -> String {
     }
 }
 
+/// The ranks that exchange with one, directly or through others.
+fn whom(analysis: &Analysis, rank: usize) -> String {
+    let islands = analysis.exchanges.islands(analysis.job.ranks.len());
+    let others = (0..islands.len()).filter(|other| *other != rank && islands[*other] == islands[rank]);
+    let others: BTreeSet<u32> = others.map(|other| analysis.job.ranks[other].number).collect();
+    match others.len() + 1 == islands.len() {
+        true => "the others".to_owned(),
+        false => rank_list(&others),
+    }
+}
+
 fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
     let interval = first
         .caused
         .interval
         .map_or(String::new(), |[low, high]| format!(" (95 %: {} – {})", Milliseconds(low), Milliseconds(high)));
     format!(
-        "rank {} makes the others wait {}{interval} of the mean step's {}, {}",
+        "rank {} makes {} wait {}{interval} of the mean step's {}, {}",
         analysis.job.ranks[first.rank].number,
+        whom(analysis, first.rank),
         Milliseconds(first.caused.mean),
         Milliseconds(whole),
         steadiness(first)
@@ -263,15 +311,17 @@ fn reason(first: &Straggler, costs: Option<Costs>) -> String {
     let waiting = first.to_explain();
     let costs = costs.filter(|_| !first.on_occasions).map_or(waiting, |costs| costs.longer());
     let explains = |longer: f64| longer >= EXPLAINS * costs.clamp(EXPLAINS * waiting, waiting);
+    reasons(first, explains).unwrap_or_else(|| "; nothing that it does takes much longer than on the others".to_owned())
+}
+
+/// What a rank does longer of which the milliseconds explain something.
+fn reasons(first: &Straggler, explains: impl Fn(f64) -> bool) -> Option<String> {
     // What takes longer in one step makes the rank begin the next one later.
     let is_cause = |one: &&Excess| one.activity != Activity::LaterStart || !durations_show(first);
     let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);
     let parts: Vec<String> = longest.map(excess).collect();
-    match parts.is_empty() {
-        true => "; nothing that it does takes much longer than on the others".to_owned(),
-        false if first.on_occasions => format!("; in these steps it {}", parts.join("; ")),
-        false => format!("; it {}", parts.join("; ")),
-    }
+    let when = if first.on_occasions { "; in these steps it" } else { "; it" };
+    (!parts.is_empty()).then(|| format!("{when} {}", parts.join("; ")))
 }
 
 fn excess(one: &Excess) -> String {

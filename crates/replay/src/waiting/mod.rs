@@ -3,6 +3,7 @@
 mod activity;
 mod blocked;
 mod layers;
+mod messages;
 mod origin;
 mod spans;
 mod straggler;
@@ -10,6 +11,7 @@ mod timed;
 
 pub use activity::{Activity, activities};
 pub(crate) use blocked::blocked;
+pub use messages::SlowLink;
 pub use spans::{Span, State, spans};
 pub(crate) use straggler::WORTH;
 pub use straggler::{Excess, Straggler, stragglers};
@@ -17,10 +19,14 @@ pub use timed::Timed;
 
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
-use crate::ranks::{Job, JobStep};
+use crate::ranks::{Job, JobStep, Rank};
+use layers::Doing;
 use origin::Wait;
 use perf4sight_base::summary::Summary;
+use perf4sight_traces::intervals::{Interval, clipped};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Who waits for whom in a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +44,8 @@ pub struct Waiting {
 pub struct Matrix {
     /// Nanoseconds by indices of the rank that waits and of the one that it waits for.
     rows: Vec<Vec<i64>>,
+    /// For each rank, how many others it exchanges with, directly or through others.
+    others: Arc<[usize]>,
     /// Its nanoseconds on the rank whose steps take longest together.
     pub length: i64,
 }
@@ -48,25 +56,24 @@ impl Matrix {
         self.rows[rank][other]
     }
 
-    /// Nanoseconds that the other ranks wait for a rank, on average over them.
+    /// Nanoseconds that the other ranks wait for a rank, on average over those that exchange with it, directly or through others.
     pub fn caused(&self, rank: usize) -> f64 {
-        let others = self.rows.len().saturating_sub(1).max(1);
-        self.rows.iter().map(|row| row[rank]).sum::<i64>() as f64 / others as f64
+        self.rows.iter().map(|row| row[rank]).sum::<i64>() as f64 / self.others[rank].max(1) as f64
     }
 }
 
 impl Waiting {
     /// Computes waiting in a job.
     pub fn of(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Self {
-        let (timed, longest) = (timed::of(exchanges, clocks), longest(job));
-        let mut steps: Vec<Matrix> = job.steps.iter().map(|step| empty(job, longest, &step.of)).collect();
-        let waits: Vec<Vec<Wait>> = (0..job.ranks.len()).map(|rank| of_rank(exchanges, &timed, rank)).collect();
-        for (rank, own) in waits.iter().enumerate() {
-            for wait in own {
-                let Some(step) = wait.step else { continue };
-                for (origin, time) in origin::origins(&waits, rank, wait.awaited, wait.time) {
-                    steps[step].rows[rank][origin] += time;
-                }
+        let timed = timed::of(exchanges, clocks);
+        let mut steps = empty(job, &exchanges.islands(job.ranks.len()));
+        let idle = idle(job, exchanges, clocks);
+        let waits = idle.iter().enumerate().map(|(rank, idle)| of_rank(exchanges, &timed, rank, idle));
+        let waits: Vec<Vec<Wait>> = waits.collect();
+        for (rank, own) in origin::origins(&waits).into_iter().enumerate() {
+            for piece in own {
+                let step = piece.step.map(|step| &mut steps[step]);
+                step.into_iter().for_each(|step| step.rows[rank][piece.origin] += piece.length());
             }
         }
         Waiting { exchanges: timed, steps, uncertainty: clocks.uncertainty() / 1e6 }
@@ -74,9 +81,8 @@ impl Waiting {
 
     /// Of a job whose exchanges cannot be told apart.
     pub fn unknown(job: &Job, clocks: &Clocks) -> Self {
-        let longest = longest(job);
-        let steps = job.steps.iter().map(|step| empty(job, longest, &step.of)).collect();
-        Waiting { exchanges: Vec::new(), steps, uncertainty: clocks.uncertainty() / 1e6 }
+        let alone: Vec<usize> = (0..job.ranks.len()).collect();
+        Waiting { exchanges: Vec::new(), steps: empty(job, &alone), uncertainty: clocks.uncertainty() / 1e6 }
     }
 
     /// Milliseconds that a rank waits for another one in a step, over the steps; none without steps.
@@ -94,8 +100,8 @@ impl Waiting {
     }
 }
 
-/// When a rank waits. Of exchanges at the same time, a moment is waited for the one that began first.
-fn of_rank(exchanges: &Exchanges, timed: &[Timed], rank: usize) -> Vec<Wait> {
+/// When a rank waits. Of exchanges at the same time, a moment is waited for the one that began first. `idle` is when it does nothing else.
+fn of_rank(exchanges: &Exchanges, timed: &[Timed], rank: usize, idle: &[Interval]) -> Vec<Wait> {
     let part = |timed: &Timed| Some((timed.exchange, timed.part(rank)?.0, timed.waits_until(rank)?));
     let mut own: Vec<(usize, i64, (usize, i64))> = timed.iter().filter_map(part).collect();
     own.sort_by_key(|(_, start, _)| *start);
@@ -103,14 +109,37 @@ fn of_rank(exchanges: &Exchanges, timed: &[Timed], rank: usize) -> Vec<Wait> {
     let wait = |(exchange, start, (awaited, until)): (usize, i64, (usize, i64))| {
         let from = start.max(waited);
         waited = waited.max(until);
-        (from < until).then(|| Wait { time: (from, until), awaited, step: exchanges.all[exchange].step })
+        (from < until).then(|| {
+            let held: i64 = clipped(idle, (from, until)).map(|((begin, end), _)| end - begin).sum();
+            Wait { time: (from, until), awaited, is_held: 2 * held > until - from, step: exchanges.all[exchange].step }
+        })
     };
     own.into_iter().filter_map(wait).collect()
 }
 
-fn empty(job: &Job, longest: usize, of: &[usize]) -> Matrix {
-    let (begin, end) = job.ranks[longest].steps[of[longest]].work;
-    Matrix { rows: vec![vec![0; job.ranks.len()]; job.ranks.len()], length: end - begin }
+/// When each rank does nothing but take part in exchanges, on the common timeline. Where all exchange with all, nobody passes on that another one was late before,
+/// and it is left open.
+fn idle(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Vec<Vec<Interval>> {
+    let ranks: BTreeSet<Vec<usize>> =
+        exchanges.whole().map(|exchange| exchange.parts.iter().map(|part| part.rank).collect()).collect();
+    let of_rank = |(index, rank): (usize, &Rank)| {
+        let pieces = if ranks.len() < 2 { Vec::new() } else { layers::of(rank, &exchanges.calls[index]) };
+        let exchanging = pieces.into_iter().filter(|(_, doing)| *doing == Doing::Exchanging);
+        exchanging.map(|((begin, end), _)| (clocks.common(index, begin), clocks.common(index, end))).collect()
+    };
+    job.ranks.iter().enumerate().map(of_rank).collect()
+}
+
+/// A matrix of each step in which nobody waits; `islands` are those of [`Exchanges::islands`].
+fn empty(job: &Job, islands: &[usize]) -> Vec<Matrix> {
+    let longest = longest(job);
+    let others = |island: &usize| islands.iter().filter(|other| *other == island).count() - 1;
+    let others: Arc<[usize]> = islands.iter().map(others).collect();
+    let of_step = |step: &JobStep| {
+        let (begin, end) = job.ranks[longest].steps[step.of[longest]].work;
+        Matrix { rows: vec![vec![0; islands.len()]; islands.len()], others: Arc::clone(&others), length: end - begin }
+    };
+    job.steps.iter().map(of_step).collect()
 }
 
 /// The rank whose steps take longest together. The longest rank of each step is another one where ranks are ahead of each other by

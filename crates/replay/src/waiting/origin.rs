@@ -1,4 +1,4 @@
-//! For whom a rank waits in the end: who waits itself only passes on that another one is late.
+//! For whom a rank waits in the end: who has waited itself only passes on that another one is late.
 
 use perf4sight_traces::intervals::Interval;
 
@@ -9,56 +9,144 @@ pub(super) struct Wait {
     pub time: Interval,
     /// The rank that has not come yet.
     pub awaited: usize,
+    /// Whether it does nothing else then, so that it is later for it.
+    pub is_held: bool,
     /// The step that it counts in.
     pub step: Option<usize>,
 }
 
-/// The parts of a time in which `rank` waits for `awaited`, each with the rank that nothing keeps waiting then; of all ranks the waits
-/// in order, which do not overlap.
-pub(super) fn origins(waits: &[Vec<Wait>], rank: usize, awaited: usize, time: Interval) -> Vec<(usize, i64)> {
-    let mut found = Vec::new();
-    follow(waits, &mut vec![rank], awaited, time, &mut found);
+/// A part of the time that a rank waits, and the rank that makes it wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// From when to when.
+    pub time: Interval,
+    /// The rank that makes it wait.
+    pub origin: usize,
+    /// Whether it does nothing else then.
+    pub is_held: bool,
+    /// The step that it counts in.
+    pub step: Option<usize>,
+}
+
+impl Wait {
+    fn piece(&self, time: Interval, origin: usize) -> Piece {
+        Piece { time, origin, is_held: self.is_held, step: self.step }
+    }
+}
+
+impl Piece {
+    /// Its nanoseconds.
+    pub fn length(&self) -> i64 {
+        self.time.1 - self.time.0
+    }
+}
+
+/// The parts of the times that each rank waits, of which the waits are given in order and do not overlap.
+pub(super) fn origins(waits: &[Vec<Wait>]) -> Vec<Vec<Piece>> {
+    let mut all: Vec<(usize, Wait)> =
+        waits.iter().enumerate().flat_map(|(rank, own)| own.iter().map(move |wait| (rank, *wait))).collect();
+    // What the awaited rank waited for before is known by then.
+    all.sort_by_key(|(rank, wait)| (wait.time.1, wait.time.0, *rank));
+    let mut known: Vec<Vec<Piece>> = vec![Vec::new(); waits.len()];
+    for (rank, wait) in all {
+        let pieces = pieces(&known, rank, &wait);
+        known[rank].extend(pieces);
+    }
+    known
+}
+
+/// The parts of a wait: those in which the awaited rank waits at that moment, and the others, of which it has collected some before.
+fn pieces(known: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<Piece> {
+    let of_awaited = &known[wait.awaited];
+    let first = of_awaited.partition_point(|piece| piece.time.1 <= wait.time.0);
+    let (mut found, mut own, mut at) = (Vec::new(), Vec::new(), wait.time.0);
+    // A rank that is waited for by whom it waits for itself is a circle, which uncertain clocks make.
+    for piece in of_awaited[first..].iter().filter(|piece| piece.origin != rank) {
+        let (begin, end) = (piece.time.0.max(at), piece.time.1.min(wait.time.1));
+        if begin < end {
+            own.push((at, begin));
+            found.push(wait.piece((begin, end), piece.origin));
+            at = end;
+        }
+    }
+    own.push((at, wait.time.1));
+    let mut collected = collected(known, rank, wait);
+    for time in own {
+        passed_on(time, &mut collected, wait, &mut found);
+    }
+    found.retain(|piece| piece.length() > 0);
+    found.sort_by_key(|piece| piece.time);
     found
 }
 
-/// `path` holds the ranks that wait for each other up to `awaited`: one of them once more would be a circle, which uncertain clocks make.
-fn follow(
-    waits: &[Vec<Wait>],
-    path: &mut Vec<usize>,
-    awaited: usize,
-    (from, until): Interval,
-    found: &mut Vec<(usize, i64)>,
-) {
-    let own = &waits[awaited];
-    let first = own.partition_point(|wait| wait.time.1 <= from);
-    let mut at = from;
-    path.push(awaited);
-    for wait in own[first..].iter().take_while(|wait| wait.time.0 < until) {
-        let (begin, end) = (wait.time.0.max(at), wait.time.1.min(until));
-        if begin >= end || path.contains(&wait.awaited) {
-            continue;
+/// How much longer than a rank the one that it waits for was held by others in the step before, in nanoseconds by the ranks that held it.
+fn collected(known: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<(usize, i64)> {
+    let held = |of: usize| {
+        let pieces = known[of].iter().rev().skip_while(|piece| piece.time.1 > wait.time.0);
+        let in_step = pieces.take_while(|piece| piece.step == wait.step);
+        in_step.filter(|piece| piece.is_held && piece.origin != rank && piece.origin != wait.awaited)
+    };
+    let mut of_awaited: Vec<(usize, i64)> = Vec::new();
+    for piece in held(wait.awaited) {
+        match of_awaited.iter_mut().find(|(origin, _)| *origin == piece.origin) {
+            Some((_, time)) => *time += piece.length(),
+            None => of_awaited.push((piece.origin, piece.length())),
         }
-        found.push((awaited, begin - at));
-        follow(waits, path, wait.awaited, (begin, end), found);
+    }
+    let all: i64 = of_awaited.iter().map(|(_, time)| time).sum();
+    let longer = all - held(rank).map(Piece::length).sum::<i64>();
+    if longer <= 0 {
+        return Vec::new();
+    }
+    of_awaited.into_iter().map(|(origin, time)| (origin, (time as f64 * longer as f64 / all as f64) as i64)).collect()
+}
+
+/// Adds a time in which the awaited rank does not wait, as what it has collected fills it, and its own from then on.
+fn passed_on((from, until): Interval, collected: &mut [(usize, i64)], wait: &Wait, found: &mut Vec<Piece>) {
+    let mut at = from;
+    for (origin, left) in collected {
+        let end = until.min(at + *left);
+        found.push(wait.piece((at, end), *origin));
+        *left -= end - at;
         at = end;
     }
-    path.pop();
-    found.push((awaited, until - at));
+    found.push(wait.piece((at, until), wait.awaited));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn wait(time: Interval, awaited: usize) -> Wait {
+        Wait { time, awaited, is_held: true, step: None }
+    }
+
+    fn sums(pieces: &[Piece], ranks: usize) -> Vec<i64> {
+        let of = |rank: usize| pieces.iter().filter(|piece| piece.origin == rank).map(Piece::length).sum();
+        (0..ranks).map(of).collect()
+    }
+
     /// Rank 0 comes at 100; rank 1 waits for it from 10 on and takes 5 more, for which rank 2 waits from 20 on, and rank 3 for that from 30 on.
     #[test]
     fn who_passes_a_delay_on_is_not_waited_for() {
-        let wait = |time, awaited| vec![Wait { time, awaited, step: None }];
-        let waits = [Vec::new(), wait((10, 100), 0), wait((20, 105), 1), wait((30, 106), 2)];
-        assert_eq!(origins(&waits, 2, 1, (20, 105)), [(1, 0), (0, 80), (1, 5)]);
-        assert_eq!(origins(&waits, 3, 2, (30, 106)), [(2, 0), (1, 0), (0, 70), (1, 5), (2, 1)]);
+        let waits = [Vec::new(), vec![wait((10, 100), 0)], vec![wait((20, 105), 1)], vec![wait((30, 106), 2)]];
+        let origins = origins(&waits);
+        assert_eq!(sums(&origins[2], 4), [80, 5, 0, 0]);
+        assert_eq!(sums(&origins[3], 4), [70, 5, 1, 0]);
         // By uncertain clocks two ranks may wait for each other.
-        let circle = [wait((0, 10), 1), wait((5, 12), 0)];
-        assert_eq!(origins(&circle, 0, 1, (0, 10)), [(1, 10)]);
+        let circle = [vec![wait((0, 10), 1)], vec![wait((5, 12), 0)]];
+        assert_eq!(sums(&super::origins(&circle)[0], 2), [0, 10]);
+    }
+
+    /// Rank 2 waits for rank 3 in two exchanges of their own, 30 and 20 long; rank 0 waits 8 for its own partner, rank 1, and later 45 for rank 2: 42 of that is what
+    /// rank 2 waited longer for rank 3.
+    #[test]
+    fn a_delay_of_earlier_exchanges_is_passed_on() {
+        let of_two = vec![wait((10, 40), 3), wait((60, 80), 3)];
+        let waits = [vec![wait((50, 58), 1), wait((200, 245), 2)], Vec::new(), of_two, Vec::new()];
+        assert_eq!(sums(&origins(&waits)[0], 4), [0, 8, 3, 42]);
+        // Who computes while it waits is no later for it.
+        let waits = waits.map(|own| own.into_iter().map(|wait| Wait { is_held: false, ..wait }).collect());
+        assert_eq!(sums(&origins(&waits)[0], 4), [0, 8, 45, 0]);
     }
 }

@@ -3,7 +3,7 @@
 use super::{Activity, Matrix, Waiting};
 use crate::ranks::Job;
 use perf4sight_base::stats::{mean, median};
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::{MISSES, Summary, quantile};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A rank that others wait for.
@@ -17,6 +17,10 @@ pub struct Straggler {
     pub share: f64,
     /// The share of steps in which the others wait longest for this rank, from 0 to 1.
     pub steadiness: f64,
+    /// Whether the others wait longer for it than for the usual one of them, in more than chance makes of steps that vary.
+    pub stands_out: bool,
+    /// Milliseconds of a step that it works longer than the others, with all that it does.
+    pub busier: f64,
     /// Its share of all waiting in all steps, from 0 to 1.
     pub of_all: f64,
     /// Milliseconds that the others wait for it in each of the steps in which that is long and longer than for any other rank.
@@ -71,6 +75,8 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
             rank,
             share: caused.mean / mean(&length).max(f64::MIN_POSITIVE),
             steadiness: steady as f64 / waiting.steps.len() as f64,
+            stands_out: stands_out(waiting, rank, job.ranks.len()),
+            busier: busier(rank, &usual),
             of_all: own / of_all.max(f64::MIN_POSITIVE),
             occasions: occasions.iter().map(|step| waiting.steps[*step].caused(rank) / 1e6).collect(),
             excess: excess(rank, &usual, WORTH * caused.mean),
@@ -82,6 +88,28 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
     let mut ranks: Vec<Straggler> = (0..job.ranks.len()).filter_map(straggler).collect();
     ranks.sort_by(|one, other| other.caused.mean.total_cmp(&one.caused.mean).then(one.rank.cmp(&other.rank)));
     ranks
+}
+
+/// One of several equal ranks is always the one that the others wait for longest: with so many, by Bonferroni, one that is waited for longer than the median of
+/// the others in all but 5 of 100 jobs is not one of them, by Student's t over the steps.
+fn stands_out(waiting: &Waiting, rank: usize, ranks: usize) -> bool {
+    let longer = |step: &Matrix| {
+        let others: Vec<f64> =
+            (0..ranks).filter(|other| *other != rank).map(|other| step.caused(other) / 1e6).collect();
+        step.caused(rank) / 1e6 - if others.is_empty() { 0.0 } else { median(&others) }
+    };
+    let Some(longer) = Summary::of(&waiting.steps.iter().map(longer).collect::<Vec<_>>()) else { return false };
+    let half = longer.spread.zip(quantile(longer.count as f64 - 1.0, 2.0 * MISSES / ranks as f64));
+    longer.mean > half.map_or(0.0, |(spread, times)| times * spread / (longer.count as f64).sqrt())
+}
+
+/// Milliseconds that a rank works longer than the median of the others. When it begins its step is no work.
+fn busier(rank: usize, usual: &[BTreeMap<&Activity, f64>]) -> f64 {
+    let work = |own: &BTreeMap<&Activity, f64>| -> f64 {
+        own.iter().filter(|(activity, _)| ***activity != Activity::LaterStart).map(|(_, time)| time).sum()
+    };
+    let others: Vec<f64> = (0..usual.len()).filter(|other| *other != rank).map(|other| work(&usual[other])).collect();
+    work(&usual[rank]) - if others.is_empty() { 0.0 } else { median(&others) }
 }
 
 impl Straggler {

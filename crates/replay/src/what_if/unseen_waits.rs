@@ -23,7 +23,7 @@ pub(super) fn without_threads(step: &StepGraph) -> Option<StepGraph> {
     if busiest < enough {
         return None;
     }
-    let without = with_threads(step, 0.0).settled();
+    let without = with_threads(step, 0.0);
     (time(&without) >= enough).then_some(without)
 }
 

@@ -190,7 +190,7 @@ impl Assembling<'_> {
 
     /// The index of an exchange's group, which is added if it is new. Two ranks have a link of their own in either direction.
     fn group(&mut self, exchanges: &Exchanges, exchange: &Exchange, groups: &mut Vec<(String, Group)>) -> usize {
-        let pair = self.pair(exchanges, exchange);
+        let pair = exchanges.ends(exchange).map(|ends| ends.map(|rank| self.job.ranks[rank].number));
         let key = format!("{} {} {pair:?}", exchange.group, exchange.ranks);
         if let Some(known) = groups.iter().position(|(other, _)| *other == key) {
             return known;
@@ -206,15 +206,6 @@ impl Assembling<'_> {
         let link = self.builder.resource(Resource { rank: None, kind: ResourceKind::Link, name: name.clone() });
         groups.push((key, Group { name, size, link }));
         groups.len() - 1
-    }
-
-    /// The numbers of the ranks between which a message is sent.
-    fn pair(&self, exchanges: &Exchanges, exchange: &Exchange) -> Option<[u32; 2]> {
-        let end = |operation| {
-            let part = exchange.parts.iter().find(|part| exchanges.call(**part).operation == operation)?;
-            Some(self.job.ranks[part.rank].number)
-        };
-        Some([end(Operation::Send)?, end(Operation::Receive)?])
     }
 
     /// The parts of a transfer's members, and the edges between them.

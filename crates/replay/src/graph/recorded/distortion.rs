@@ -116,11 +116,11 @@ fn time_of(step: &StepGraph) -> u64 {
     step.time(&simulate(&step.graph))
 }
 
-/// A step whose threads take another share of their time.
+/// A step whose threads take another share of their time, as it follows others like it.
 pub(crate) fn with_threads(step: &StepGraph, factor: f64) -> StepGraph {
     let (mut step, threads) = (step.clone(), thread_nodes(&step.graph));
     queues::edit(&mut step, |step| scale(&mut step.graph, &threads, factor));
-    step
+    step.settled()
 }
 
 /// What threads do and what is not recorded between it.

@@ -58,7 +58,7 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
             u64::from(analysis.job.ranks[rank].number).into(),
             (analysis.job.steps.len() as u64).into(),
             mean(Summary::of(&analysis.steps(rank))),
-            known(mean(waits(analysis, rank))),
+            known(mean(analysis.waits(rank))),
             known(mean(caused(analysis, rank))),
             Milliseconds(communication.exposed).into(),
             Milliseconds(communication.hidden).into(),
@@ -72,12 +72,6 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
 
 fn mean(summary: Option<Summary>) -> Cell {
     summary.map(|summary| Milliseconds(summary.mean)).into()
-}
-
-/// Milliseconds of a step that a rank waits for others.
-pub(in crate::verb) fn waits(analysis: &Analysis, rank: usize) -> Option<Summary> {
-    let ranks = 0..analysis.job.ranks.len();
-    analysis.waiting.over_steps(|step| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64)
 }
 
 fn caused(analysis: &Analysis, rank: usize) -> Option<Summary> {
