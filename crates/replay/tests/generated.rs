@@ -1722,3 +1722,40 @@ fn enqueueing_more_all_reduces_of_a_gpu_takes_the_processor() {
     let [before, after] = before_and_after(&folder, "bucket_cap_mb = 1");
     assert!((before - 24.0).abs() < 0.3 && (after - before - 2.5).abs() < 0.3, "{before} {after}");
 }
+
+/// Four stages send 4 MB on after each other: messages take 10 us, that between the second and third 60; each receives from the begin of its step on, so that the third
+/// waits for what the first two do, and nobody is slow.
+#[test]
+fn stages_of_a_pipeline_wait_in_turn_and_a_slow_link_is_told() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..4 {
+        let (mut events, ends) = (Vec::new(), [0.0, 110.0, 270.0, 380.0, 480.0]);
+        for nth in 0..4 {
+            let begin = 1_000.0 * f64::from(nth);
+            events.push(step(nth + 1, [begin, 600.0]));
+            let message = |correlation, name: &str, [source, destination]: [usize; 2], [start, end]: [f64; 2]| {
+                let args = format!(
+                    r#","Collective name":"{name}","In msg nelems":1000000,"Out msg nelems":1000000,"dtype":"Float","Group size":4,"Src Rank":{source},"Dst Rank":{destination}"#
+                );
+                let time = [begin + start, end - start];
+                launched(correlation, begin + start - 8.0, (20, "ncclDevKernel_SendRecv"), time, &args)
+            };
+            if rank > 0 {
+                let time = [10.0, ends[rank]];
+                events.extend(message(8 * nth + 1, "recv", [rank - 1, rank], time));
+            }
+            let compute = [begin + ends[rank] + 1.0, 98.0];
+            events.extend(launched(8 * nth + 2, begin + ends[rank] - 8.0, (7, "gemm"), compute, ""));
+            if rank < 3 {
+                let time = [ends[rank] + 100.0, ends[rank + 1]];
+                events.extend(message(8 * nth + 3, "send", [rank, rank + 1], time));
+            }
+        }
+        write(folder.path(), rank as u32, 4, 0, &events);
+    }
+    let analysis = Analysis::of(read(&folder));
+    assert_eq!(analysis.waiting.in_turn(&analysis.exchanges), 1.0);
+    let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
+    assert_eq!((link.ranks, link.times.round(), (1e3 * link.longer).round()), ([1, 2], 6.0, 50.0));
+    assert!(analysis.stragglers.iter().all(|one| one.busier < 0.005), "{:?}", analysis.stragglers);
+}

@@ -103,10 +103,11 @@ fn stands_out(waiting: &Waiting, rank: usize, ranks: usize) -> bool {
     longer.mean > half.map_or(0.0, |(spread, times)| times * spread / (longer.count as f64).sqrt())
 }
 
-/// Milliseconds that a rank works longer than the median of the others. When it begins its step is no work.
+/// Milliseconds that a rank works longer than the median of the others. What is before its first and after its last work is none.
 fn busier(rank: usize, usual: &[BTreeMap<&Activity, f64>]) -> f64 {
+    let is_work = |activity: &Activity| !matches!(activity, Activity::LaterStart | Activity::Nothing { before: None });
     let work = |own: &BTreeMap<&Activity, f64>| -> f64 {
-        own.iter().filter(|(activity, _)| ***activity != Activity::LaterStart).map(|(_, time)| time).sum()
+        own.iter().filter(|(activity, _)| is_work(activity)).map(|(_, time)| time).sum()
     };
     let others: Vec<f64> = (0..usual.len()).filter(|other| *other != rank).map(|other| work(&usual[other])).collect();
     work(&usual[rank]) - if others.is_empty() { 0.0 } else { median(&others) }
@@ -185,4 +186,29 @@ fn excess(rank: usize, means: &[BTreeMap<&Activity, f64>], least: f64) -> Vec<Ex
     let mut excess: Vec<Excess> = means[rank].iter().map(compared).filter(|one| one.longer() > least).collect();
     excess.sort_by(|one, other| other.longer().total_cmp(&one.longer()).then(one.activity.cmp(&other.activity)));
     excess
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waiting of two ranks for each other in steps of 100 us, in nanoseconds.
+    fn of(steps: &[[i64; 2]]) -> Waiting {
+        let step = |[of_first, of_second]: &[i64; 2]| Matrix {
+            rows: vec![vec![0, *of_first], vec![*of_second, 0]],
+            others: [1, 1].into(),
+            length: 100_000,
+        };
+        Waiting { exchanges: Vec::new(), steps: steps.iter().map(step).collect(), uncertainty: 0.0 }
+    }
+
+    /// Of two ranks that are late by the same in turn, one is late in one step more: chance. One that is late in each step, or by 30 us where the other one is by 2, is not.
+    #[test]
+    fn one_of_equal_ranks_does_not_stand_out() {
+        let in_turn: Vec<[i64; 2]> = (0..7).map(|step| if step % 2 == 0 { [0, 30_000] } else { [30_000, 0] }).collect();
+        assert!(!(0..2).any(|rank| stands_out(&of(&in_turn), rank, 2)));
+        for late in [[0, 30_000], [2_000, 30_000]] {
+            assert_eq!([0, 1].map(|rank| stands_out(&of(&[late; 4]), rank, 2)), [true, false]);
+        }
+    }
 }
