@@ -5,6 +5,7 @@ mod buckets;
 mod fused_groups;
 mod fused_update;
 mod half_gradients;
+mod left_out;
 mod no_sync;
 mod prefetch;
 mod recompute;

@@ -1,8 +1,9 @@
 //! `no_sync()` of DistributedDataParallel: a pass of gradient accumulation that is not the last reduces nothing, and updates nothing.
 
+use super::left_out::leave_out;
 use perf4sight_base::error::Result;
 use perf4sight_replay::buckets::buckets_behind_gradients;
-use perf4sight_replay::graph::{Graph, Kind, NodeId, StepGraph, TransferPart};
+use perf4sight_replay::graph::{Graph, NodeId, StepGraph, TransferPart};
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, Scenario, parse};
 use std::ops::Range;
@@ -54,22 +55,6 @@ fn updating(step: &StepGraph) -> Vec<usize> {
     (0..step.transfers.len()).filter(|index| step.transfers[*index].parts.iter().any(is_within)).collect()
 }
 
-/// Takes transfers out, with what enqueues them.
-fn leave_out(step: &mut StepGraph, removed: &[usize]) -> Result<()> {
-    let mut builder = step.graph.edit();
-    for transfer in removed.iter().map(|index| &step.transfers[*index]) {
-        builder.remove(transfer.node);
-        let launches = transfer.parts.iter().map(|part| part.launch);
-        let launches = launches.filter(|id| step.graph.node(*id).kind == Kind::Launch);
-        let calls = transfer.parts.iter().flat_map(TransferPart::issuing_nodes);
-        launches.chain(calls).for_each(|id| builder.node_mut(id).duration = 0);
-    }
-    step.graph = builder.finish()?;
-    let kept = step.transfers.iter().enumerate().filter(|(index, _)| !removed.contains(index));
-    step.transfers = kept.map(|(_, transfer)| transfer.clone()).collect();
-    Ok(())
-}
-
 /// What the reducer of PyTorch names copies into buckets and out of them (`torch/csrc/distributed/c10d/reducer.cpp`).
 const COPIES: [&str; 2] = ["reducer::mul_out", "reducer::copy_bucket_to_grad"];
 
@@ -89,7 +74,7 @@ impl Change for NoSyncUntilLast {
         let gradients = step.ranks.first().map(|rank| rank.gradients.clone()).unwrap_or_default();
         let last = gradients.last().map(|gradient| gradient.pass);
         let removed = reducing(step, |bucket| Some(gradients[bucket.start].pass) != last)?;
-        leave_out(step, &removed)
+        leave_out(step, &removed, [])
     }
 
     fn assumption(&self) -> Option<String> {
@@ -100,7 +85,7 @@ impl Change for NoSyncUntilLast {
 impl Change for NoSync {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let removed = [reducing(&scenario.step, |_| true)?, updating(&scenario.step)].concat();
-        leave_out(&mut scenario.step, &removed)?;
+        leave_out(&mut scenario.step, &removed, [])?;
         copy_nothing(&mut scenario.step.graph);
         for prefix in UPDATE {
             if scenario.step.graph.calls().names().any(|name| name.starts_with(prefix)) {

@@ -1,7 +1,8 @@
 //! Shards of parameters that are gathered earlier, or once: FSDP.
 
+use super::left_out::leave_out;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_replay::graph::{EdgeKind, Kind, NodeId, StepGraph, TransferPart};
+use perf4sight_replay::graph::{EdgeKind, Kind, NodeId, StepGraph};
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, Scenario};
 
@@ -63,11 +64,8 @@ impl Change for KeepGathered {
         if again.is_empty() {
             return Err(Error::input("backward gathers no shards that forward had gathered"));
         }
-        let mut gone: Vec<NodeId> = again.iter().map(|index| step.transfers[*index].node).collect();
-        gone.extend(again.iter().flat_map(|index| &step.transfers[*index].parts).flat_map(TransferPart::issuing_nodes));
-        gone.extend(gathering_in_backward(step));
-        gone.into_iter().for_each(|node| step.graph.set_duration(node, 0));
-        Ok(())
+        let copies: Vec<NodeId> = gathering_in_backward(step).collect();
+        leave_out(step, &again, copies)
     }
 
     fn assumption(&self) -> Option<String> {
@@ -99,7 +97,7 @@ mod tests {
     use perf4sight_replay::buckets::buckets_behind_gradients;
     use perf4sight_replay::collectives::Operation;
     use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
-    use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, Transfer};
+    use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, Transfer, TransferPart};
 
     /// A step that gathers inside calls of these names, the outer one first.
     fn step(names: [&str; 2]) -> Result<StepGraph> {
