@@ -25,4 +25,4 @@ pub use memory::{ASSUMED_ERROR, peak as peak_memory};
 pub use model_file::{Model, load as load_model, save as save_model};
 pub use plan::{GPT2_VOCABULARY, MeasuredPlan, Plan};
 pub use plans_csv::{Row, read as read_plans, read_measured as read_measured_plans};
-pub use step::{Fitted, LEAST_ROWS, LeftOut, MOST_ROWS, PredictedStep, StepModel};
+pub use step::{Fitted, LEAST_ROWS, LeftOut, LeftOutRow, MOST_ROWS, PredictedStep, StepModel};

@@ -88,11 +88,11 @@ fn more_gpus_and_another_tensor_degree_are_predicted() -> Result<()> {
 fn errors_of_plans_left_out_are_those_of_fits_without_them() -> Result<()> {
     let rows: Vec<MeasuredPlan> = rows()?.into_iter().step_by(5).collect();
     let model = StepModel::fit(rows.clone(), tables()?)?;
-    for (place, (row, predicted)) in model.rows_left_out().enumerate().step_by(10) {
+    for (place, left_out) in model.rows_left_out().enumerate().step_by(10) {
         let mut others = rows.clone();
         others.remove(place);
-        let alone = StepModel::fit(others, tables()?)?.predict(&row.plan).step_ms;
-        assert!((predicted / alone - 1.0).abs() < 0.05, "{predicted} and {alone} ms: {row:?}");
+        let alone = StepModel::fit(others, tables()?)?.predict(&left_out.measured.plan).step_ms;
+        assert!((left_out.predicted_ms / alone - 1.0).abs() < 0.05, "{alone} ms: {left_out:?}");
     }
     Ok(())
 }

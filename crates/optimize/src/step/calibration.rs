@@ -66,6 +66,8 @@ pub(super) struct Leaving {
     pub left_out: Vec<LeftOut>,
     /// For each plan the predicted milliseconds, left out of the fit with those that differ from it in the global batch alone.
     pub predicted_ms: Vec<f64>,
+    /// By how many of the model's standard deviations each of these is off.
+    pub deviations: Vec<f64>,
 }
 
 /// Predictions for rows that were left out together: logarithms that are off, and those by the model's standard deviation.
@@ -115,7 +117,7 @@ pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Le
     }
     let calibration = Calibration { known: known.unwrap_or(of_size), size: of_size, numbers };
     let predicted_ms = rows.iter().zip(&each.logarithms).map(|(row, off)| row.step_ms * (-off).exp()).collect();
-    Ok(Leaving { calibration, left_out, predicted_ms })
+    Ok(Leaving { calibration, left_out, predicted_ms, deviations: each.deviations })
 }
 
 impl Calibration {

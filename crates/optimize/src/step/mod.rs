@@ -55,6 +55,20 @@ pub struct Fitted {
     left_out: Vec<LeftOut>,
     /// For each row the predicted milliseconds, left out of the fit.
     predicted_ms: Vec<f64>,
+    /// By how many of the model's standard deviations each of these is off.
+    #[serde(default)]
+    deviations: Vec<f64>,
+}
+
+/// A row of the fit, predicted without it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LeftOutRow<'a> {
+    /// What was measured.
+    pub measured: &'a MeasuredPlan,
+    /// The predicted milliseconds.
+    pub predicted_ms: f64,
+    /// By how many of its own standard deviations the prediction is off; none in a model that was stored without.
+    pub deviations: Option<f64>,
 }
 
 /// The predicted time of a step.
@@ -94,11 +108,11 @@ impl StepModel {
         watch(1)?;
         let logs = fit::parameters(&prepared, &scales, watch)?;
         let marginal = Marginal::new(&prepared, &logs, &medians(), &scales)?;
-        let Leaving { calibration, left_out, predicted_ms } = calibrate(&marginal, &rows)?;
+        let Leaving { calibration, left_out, predicted_ms, deviations } = calibrate(&marginal, &rows)?;
         watch(1)?;
         let posterior = Posterior::new(&prepared, logs, scales)?;
         watch(1)?;
-        let fitted = Fitted { all_reduce, rows, logs, scales, calibration, left_out, predicted_ms };
+        let fitted = Fitted { all_reduce, rows, logs, scales, calibration, left_out, predicted_ms, deviations };
         Ok(StepModel { fitted, posterior })
     }
 
@@ -131,9 +145,15 @@ impl StepModel {
         self.fitted.rows.iter().map(|row| (row, self.predict(&row.plan)))
     }
 
-    /// Each row of the fit, with the milliseconds that are predicted for it where it is left out.
-    pub fn rows_left_out(&self) -> impl Iterator<Item = (&MeasuredPlan, f64)> {
-        self.fitted.rows.iter().zip(self.fitted.predicted_ms.iter().copied())
+    /// Each row of the fit, predicted where it is left out.
+    pub fn rows_left_out(&self) -> impl Iterator<Item = LeftOutRow<'_>> {
+        let deviations = self.fitted.deviations.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let rows = self.fitted.rows.iter().zip(&self.fitted.predicted_ms).zip(deviations);
+        rows.map(|((measured, predicted_ms), deviations)| LeftOutRow {
+            measured,
+            predicted_ms: *predicted_ms,
+            deviations,
+        })
     }
 
     /// How many plans of the fit differ in more than the samples of a step: each is predicted from all others of them.

@@ -12,7 +12,7 @@ use crate::model_file::{self, Model};
 use crate::plan::{MeasuredPlan, Plan};
 use crate::plans_csv::{self, Row};
 use crate::staged::Shape;
-use crate::step::{LeftOut, PredictedStep, StepModel};
+use crate::step::{LeftOut, LeftOutRow, PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Percent, counted};
 use perf4sight_base::{overwrite, stats};
@@ -333,7 +333,7 @@ const COMPARED: [&str; 6] = ["gpus", "micro batch", "hidden", "tensor parallel",
 fn trained(model: &StepModel) -> Trained {
     let count = counted(model.rows().count() as u64, "measured plan");
     let compared = |one: &&LeftOut| one.value.is_none() || COMPARED.contains(&one.what.as_str());
-    let off = model.rows_left_out().map(|(row, predicted)| 100.0 * (predicted / row.step_ms - 1.0).abs());
+    let off = model.rows_left_out().map(|row| 100.0 * (row.predicted_ms / row.measured.step_ms - 1.0).abs());
     let off: Vec<f64> = off.collect();
     let error = |one: &LeftOut| LeftOutError {
         name: plan_table::left_out(one),
@@ -360,9 +360,9 @@ fn trained(model: &StepModel) -> Trained {
 /// Steps that were predicted without their measurement, by degree of tensor parallelism.
 fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<Prediction>)> {
     let mut series: BTreeMap<u64, Vec<Prediction>> = BTreeMap::new();
-    for (row, predicted) in model.rows_left_out() {
+    for LeftOutRow { measured: row, predicted_ms, deviations } in model.rows_left_out() {
         let name = plan_table::words(&row.plan);
-        let prediction = Prediction { name, measured: row.step_ms, predicted };
+        let prediction = Prediction { name, measured: row.step_ms, predicted: predicted_ms, deviations };
         series.entry(row.plan.tensor_parallel).or_default().push(prediction);
     }
     series.into_iter().map(|(degree, points)| (format!("tensor parallel {degree}"), points)).collect()
@@ -616,8 +616,8 @@ mod tests {
         assert!(answer.ends_with(&format!("{} measured plans were fitted, and say nothing of others.", count - 1)));
     }
 
-    /// A row of vTrain's plans twenty times; five of its rows as of a GPU that is 2.2 times as fast: rows that agree. Of 250 rows all are compared. The same
-    /// plan in 289 and 376 ms, 1.3 times as long, is named by its lines.
+    /// A row of vTrain's plans twenty times; five of its rows as of a GPU that is 2.2 times as fast: rows that agree. Of 250 rows all are compared; one of 25 that is ten times as long is
+    /// in another unit. The same plan in 289 and 376 ms, 1.3 times as long, is named by its lines.
     #[test]
     fn rows_contradict_others_only_where_others_say_something() {
         let folder = tempfile::tempdir().unwrap();
@@ -642,6 +642,13 @@ mod tests {
         let faster = warnings(rows.lines().step_by(50).map(|row| times(row, 0.45)).collect());
         assert!(faster.len() == 1 && faster[0].contains("too few plans differ"), "{faster:?}");
         assert_eq!(warnings(rows.to_owned()), Vec::<String>::new());
+        let in_other_unit = rows.lines().step_by(10).enumerate();
+        let in_other_unit = in_other_unit.map(|(place, row)| times(row, if place == 3 { 10.0 } else { 1.0 }));
+        let contradicts = warnings(in_other_unit.collect());
+        assert!(
+            contradicts.len() == 1 && contradicts[0].starts_with("some rows contradict others: "),
+            "{contradicts:?}"
+        );
         let twice = warnings(format!("{rows}{}", times(first, 1.3)));
         let last = format!("in line {} (1.30 times)", rows.lines().count() + 2);
         assert!(twice.len() == 1 && twice[0].contains("ms in line 2 and") && twice[0].contains(&last), "{twice:?}");

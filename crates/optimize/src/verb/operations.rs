@@ -138,8 +138,12 @@ fn trained(model: &OperationModel) -> Trained {
         mean: group.mean_percent,
         nine_of_ten: Some(group.nine_of_ten_percent()),
     };
-    let prediction =
-        |one: &Predicted| Prediction { name: one.name.clone(), measured: one.measured_us, predicted: one.predicted_us };
+    let prediction = |one: &Predicted| Prediction {
+        name: one.name.clone(),
+        measured: one.measured_us,
+        predicted: one.predicted_us,
+        deviations: None,
+    };
     let series = |one: &LeftOut| {
         let all = one.groups.iter().flat_map(|group| &group.predicted);
         (format!("{} left out", one.what), all.map(prediction).collect())

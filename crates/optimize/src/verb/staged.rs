@@ -167,8 +167,12 @@ fn trained(model: &StagedModel) -> Trained {
 }
 
 fn predictions(what: &'static str, series: &str, plans: &[LeftOutPlan]) -> Predictions {
-    let one =
-        |one: &LeftOutPlan| Prediction { name: one.name.clone(), measured: one.measured, predicted: one.predicted };
+    let one = |one: &LeftOutPlan| Prediction {
+        name: one.name.clone(),
+        measured: one.measured,
+        predicted: one.predicted,
+        deviations: None,
+    };
     Predictions { what, series: vec![(series.to_owned(), plans.iter().map(one).collect())] }
 }
 
