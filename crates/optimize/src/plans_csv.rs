@@ -6,6 +6,8 @@ use crate::step::expected_ms;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::{input_file, stats};
+use perf4sight_report::significant;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// A column: its name, other names of it, and the value where it is missing.
@@ -62,8 +64,13 @@ pub struct Row {
 /// Reads plans, each checked by [`Plan::check`]; unknown columns are ignored.
 ///
 /// # Errors
-/// A file that cannot be read; no rows; missing or repeated columns; a number that is none; plans that contradict themselves.
+/// A file that cannot be read; no rows; missing or repeated columns; a number that is none; plans that contradict themselves, times that no GPU reaches.
 pub fn read(file: &Path) -> Result<Vec<Row>> {
+    read_with_ignored(file).map(|(rows, _)| rows)
+}
+
+/// The same, with a warning of columns that are ignored.
+pub(crate) fn read_with_ignored(file: &Path) -> Result<(Vec<Row>, Option<String>)> {
     let text = input_file::table(file, "read the plans")?;
     parse(&text).map_err(|error| error.file(file))
 }
@@ -73,12 +80,12 @@ pub fn read(file: &Path) -> Result<Vec<Row>> {
 /// # Errors
 /// See [`read`]; a row without a time; times in different units, or of one plan that are far apart.
 pub fn read_measured(file: &Path) -> Result<Vec<MeasuredPlan>> {
-    read_with_warning(file).map(|(plans, _)| plans)
+    read_with_warnings(file).map(|(plans, _)| plans)
 }
 
-/// The same, with a warning of plans that were measured twice with times that noise does not explain.
-pub(crate) fn read_with_warning(file: &Path) -> Result<(Vec<MeasuredPlan>, Option<String>)> {
-    let rows = read(file)?;
+/// The same, with warnings: of columns that are ignored, plans that were measured twice with times that noise does not explain, and of other plans with the same time.
+pub(crate) fn read_with_warnings(file: &Path) -> Result<(Vec<MeasuredPlan>, Vec<String>)> {
+    let (rows, ignored) = read_with_ignored(file)?;
     let measured = rows.iter().map(|row| {
         row.step_ms.map(|step_ms| MeasuredPlan { plan: row.plan, step_ms }).ok_or_else(|| {
             Error::input("this plan has no measured step")
@@ -88,10 +95,37 @@ pub(crate) fn read_with_warning(file: &Path) -> Result<(Vec<MeasuredPlan>, Optio
     });
     let measured: Vec<MeasuredPlan> = measured.collect::<Result<_>>().map_err(|error| error.file(file))?;
     let checked = check_units(&measured, &rows).and_then(|()| check_repeated(&measured, &rows));
-    checked.map(|warning| (measured, warning)).map_err(|error| error.file(file))
+    let repeated = checked.map_err(|error| error.file(file))?;
+    let warnings = ignored.into_iter().chain(repeated).chain(same_times(&measured)).collect();
+    Ok((measured, warnings))
 }
 
-fn parse(text: &str) -> Result<Vec<Row>> {
+/// That most of the plans have one time: measurements do not agree in all digits.
+fn same_times(measured: &[MeasuredPlan]) -> Option<String> {
+    let mut plans: HashMap<u64, HashSet<[(&str, u64); COLUMNS.len()]>> = HashMap::new();
+    measured.iter().for_each(|one| {
+        plans.entry(one.step_ms.to_bits()).or_default().insert(one.plan.numbers());
+    });
+    let different: HashSet<_> = measured.iter().map(|one| one.plan.numbers()).collect();
+    let (time, count) =
+        plans.into_iter().map(|(time, plans)| (f64::from_bits(time), plans.len())).max_by_key(|(_, count)| *count)?;
+    (count > 1 && 2 * count > different.len()).then(|| {
+        format!("{count} of {} plans that differ take {time} ms each, and measurements do not agree in all digits: see that the times are theirs", different.len())
+    })
+}
+
+/// Headings that nothing is read from.
+fn ignored(header: &StringRecord) -> Option<String> {
+    let is_known = |heading: &str| {
+        let columns = COLUMNS.iter().flat_map(|column| [column.name].into_iter().chain(column.aliases.iter().copied()));
+        let mut known = columns.chain(TIMES.map(|(name, _)| name));
+        heading.is_empty() || known.any(|name| places(&StringRecord::from(vec![heading]), name).next().is_some())
+    };
+    let ignored: Vec<&str> = header.iter().filter(|heading| !is_known(heading)).collect();
+    (!ignored.is_empty()).then(|| format!("columns of plans that are not used: {}", ignored.join(", ")))
+}
+
+fn parse(text: &str) -> Result<(Vec<Row>, Option<String>)> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
     let header = reader.headers().map_err(malformed)?.clone();
     if header.len() == 1 && header[0].contains([';', '\t']) {
@@ -106,7 +140,7 @@ fn parse(text: &str) -> Result<Vec<Row>> {
     }
     match rows.is_empty() {
         true => Err(Error::input("the table holds no plans").expected("a header and at least one row")),
-        false => Ok(rows),
+        false => Ok((rows, ignored(&header))),
     }
 }
 
@@ -145,7 +179,11 @@ impl Places {
         }
         let plan = plan(values);
         plan.check()?;
-        Ok(Row { plan, step_ms: self.step(record)?, line })
+        let step_ms = self.step(record)?;
+        match step_ms.map(|step_ms| plan.flops_per_gpu() / step_ms).filter(|rate| *rate > IMPOSSIBLE) {
+            Some(rate) => Err(in_another_unit(rate, "more than any does")),
+            None => Ok(Row { plan, step_ms, line }),
+        }
     }
 
     /// The measured time; none where the cell is empty.
@@ -221,11 +259,11 @@ fn check_units(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
     let rate = |one: &MeasuredPlan| one.plan.flops_per_gpu() / one.step_ms;
     let median = |value: &dyn Fn(&MeasuredPlan) -> f64| stats::median(&measured.iter().map(value).collect::<Vec<_>>());
     let usual = median(&rate);
-    if usual > IMPOSSIBLE {
-        return Err(in_another_unit(usual, "more than any does"));
-    }
     if median(&|one| one.step_ms / expected_ms(&one.plan)) > MOST_SLOWER {
-        return Err(in_another_unit(usual, "and take more than a hundred times as long as on an A100"));
+        return Err(in_another_unit(
+            usual,
+            "the median of the table, and take more than a hundred times as long as on an A100",
+        ));
     }
     let odd = measured.iter().zip(rows).find(|(one, _)| (rate(one) / usual).ln().abs() > LARGEST_RATIO.ln());
     let Some((one, row)) = odd else { return Ok(()) };
@@ -239,7 +277,7 @@ fn check_units(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
 }
 
 fn in_another_unit(flops_a_ms: f64, why: &str) -> Error {
-    Error::input(format!("the median plan would do {:.3} TFLOP/s a GPU, {why}", flops_a_ms / 1e9))
+    Error::input(format!("a plan would do {} TFLOP/s a GPU, {why}", significant(flops_a_ms / 1e9)))
         .expected("milliseconds as step_ms, seconds as step_s")
 }
 
@@ -282,10 +320,33 @@ mod tests {
             let error = read_steps(columns, steps).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+        // One time of many rows that none can take.
+        let tiny = read_steps("step_ms", &["372", "1e-300", "380"]).unwrap_err().to_string();
+        assert!(tiny.contains(":3: ") && tiny.contains("more than any does"), "{tiny}");
         // Lines of Windows are counted as editors do.
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{HEADER}\r\n5,8,1,1024,16,24,1024,4,1,1\r\n")).unwrap();
         let error = read(file.path()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{}:2: ", file.path().display())), "{error}");
+    }
+
+    /// Three plans that differ in their batch, in turns.
+    #[test]
+    fn what_is_not_used_and_times_that_are_copied_are_named() {
+        let warnings = |columns: &str, steps: &[&str]| {
+            let plans = steps.iter().zip([16, 32, 64].iter().cycle());
+            let rows: String =
+                plans.map(|(step, batch)| format!("2,{batch},8,1024,16,24,1024,1,1,2,{step}\n")).collect();
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), format!("{HEADER},{columns}\n{rows}")).unwrap();
+            read_with_warnings(file.path()).unwrap().1
+        };
+        assert_eq!(warnings("step_ms", &["372", "700", "1400", "372"]), Vec::<String>::new());
+        assert_eq!(
+            warnings("step_ms,Name", &["372,a", "700,b", "1400,c"]),
+            ["columns of plans that are not used: Name"]
+        );
+        let same = warnings("step_ms", &["700", "700", "1400"]);
+        assert!(same.len() == 1 && same[0].starts_with("2 of 3 plans that differ take 700 ms each"), "{same:?}");
     }
 }

@@ -4,13 +4,14 @@ use super::{plan_table, staged};
 use crate::memory;
 use crate::model_file::{self, Model};
 use crate::plan::Plan;
-use crate::plans_csv;
+use crate::plans_csv::{self, Row};
 use crate::staged::{MeasuredStagedPlan, PredictedStagedPlan, StagedModel};
 use crate::step::{PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::Bytes;
+use perf4sight_base::units::{Bytes, counted};
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_verb::Context;
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Numbers that say which network a plan trains.
@@ -100,7 +101,9 @@ pub(super) fn rank(plans: &Path, model: &Path, budget: Option<Bytes>, context: &
 
 fn of_table(file: &Path, model: &StepModel, budget: Option<Bytes>, context: &mut Context) -> Result<Vec<Candidate>> {
     staged::check_is_table(file)?;
-    let plans: Vec<Plan> = plans_csv::read(file)?.iter().map(|row| row.plan).collect();
+    let (rows, ignored) = plans_csv::read_with_ignored(file)?;
+    ignored.into_iter().chain(given_twice(&rows)).for_each(|warning| context.warn(warning));
+    let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
     let differing = plan_table::differing(&plans);
     check_network(&plans, &differing)?;
     let steps: Vec<PredictedStep> = plans.iter().map(|plan| model.predict(plan)).collect();
@@ -164,6 +167,19 @@ fn staged_candidate(measured: &MeasuredStagedPlan, predicted: PredictedStagedPla
     }
 }
 
+/// Plans that are given again, which stand in the answer as often.
+fn given_twice(rows: &[Row]) -> Option<String> {
+    let mut first = HashMap::new();
+    let lines = rows.iter().map(|row| (row.line, *first.entry(row.plan.numbers()).or_insert(row.line)));
+    let again: Vec<(usize, usize)> = lines.filter(|(line, first)| line != first).collect();
+    let (line, first) = again.first()?;
+    let plans = counted(rows.len() as u64, "plan");
+    Some(format!(
+        "{} of {plans} repeat another, and are ranked as often: line {line} has the plan of line {first}",
+        again.len()
+    ))
+}
+
 /// Plans of several networks have no common best.
 fn check_network(plans: &[Plan], differing: &[usize]) -> Result<()> {
     let names = plans.first().map(Plan::numbers);
@@ -197,4 +213,33 @@ pub(super) fn table(candidates: &[Candidate], numbers: fn(&Candidate) -> &Number
         table.row(numbers(one).iter().map(|(_, cell)| cell.clone()).chain(times).chain(end));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_that_are_given_again_are_named() {
+        let plan = Plan {
+            gpus: 2,
+            global_batch: 16,
+            micro_batch: 8,
+            hidden: 1024,
+            heads: 16,
+            layers: 24,
+            sequence: 1024,
+            vocabulary: 51_200,
+            tensor_parallel: 1,
+            data_parallel: 1,
+            pipeline_parallel: 2,
+        };
+        let rows = |batches: &[u64]| -> Vec<Row> {
+            let plans = batches.iter().map(|batch| Plan { global_batch: *batch, ..plan });
+            plans.enumerate().map(|(place, plan)| Row { plan, step_ms: None, line: place + 2 }).collect()
+        };
+        assert_eq!(given_twice(&rows(&[16, 32])), None);
+        let again = given_twice(&rows(&[16, 32, 64, 32])).unwrap();
+        assert!(again.starts_with("1 of 4 plans") && again.ends_with("line 5 has the plan of line 3"), "{again}");
+    }
 }

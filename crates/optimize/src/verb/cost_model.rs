@@ -273,8 +273,8 @@ impl Verb for Train {
             return staged::train(self, context);
         }
         let files = self.files()?;
-        let (rows, repeated) = plans_csv::read_with_warning(&self.plans)?;
-        repeated.into_iter().for_each(|warning| context.warn(warning));
+        let (rows, warnings) = plans_csv::read_with_warnings(&self.plans)?;
+        warnings.into_iter().for_each(|warning| context.warn(warning));
         let model = match self.fit(rows, context) {
             Err(_) if context.cancelled() => return Ok(interrupted()),
             fitted => fitted?,
@@ -459,7 +459,8 @@ impl Verb for Predict {
 impl Predict {
     fn predict(&self, model: &StepModel, context: &mut Context) -> Result<Summary> {
         staged::check_is_table(self.plans()?)?;
-        let rows = plans_csv::read(self.plans()?)?;
+        let (rows, ignored) = plans_csv::read_with_ignored(self.plans()?)?;
+        ignored.into_iter().for_each(|warning| context.warn(warning));
         let steps: Vec<PredictedStep> = rows.iter().map(|row| model.predict(&row.plan)).collect();
         plan_table::warn_of_unmeasured(&steps, context);
         let every: Vec<usize> = (0..rows[0].plan.numbers().len()).collect();
