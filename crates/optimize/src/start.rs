@@ -1,5 +1,6 @@
 //! A recorded job and what its communication costs: what every proposal is compared with.
 
+use crate::changes::has_kernels;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use perf4sight_base::units::{Milliseconds, Percent, counted};
@@ -102,6 +103,7 @@ impl Start {
         let schedule = simulate(&recorded.typical.graph);
         let files = analysis.job.ranks.iter().map(|rank| rank.trace.file.clone()).collect();
         let known = request.known_of(&analysis.job)?;
+        warnings.extend(unused_model(&known, &recorded.typical));
         let before = before(&recorded, &schedule);
         warnings.extend(disturbed(&recorded, before).filter(|_| !is_plain));
         let straggler = straggler(analysis, &recorded, &communication);
@@ -175,6 +177,13 @@ fn without_wrapper(calls: &Calls) -> Option<String> {
     let is_of_pytorch = calls.names().any(|name| name.starts_with(OF_PYTORCH));
     (is_of_pytorch && !is_wrapped).then(|| {
         "neither DistributedDataParallel nor fully_shard is in the traces: what is proposed of them (bucket_cap_mb, hooks of gradients, no_sync) is for a job that is changed to use them".to_owned()
+    })
+}
+
+/// That a model of operations says nothing of traces of processors.
+fn unused_model(known: &Known, step: &StepGraph) -> Option<String> {
+    (known.operations.is_some() && !has_kernels(step)).then(|| {
+        "the model of operations (cost_model) is of GPUs, and these traces of processors: it is not used".to_owned()
     })
 }
 
@@ -290,6 +299,7 @@ fn far(recorded: &Recorded) -> Option<String> {
 mod tests {
     use super::*;
 
+    use perf4sight_operations::{OperationModel, read_table};
     use perf4sight_replay::ranks::Job;
     use std::path::Path;
 
@@ -329,5 +339,19 @@ mod tests {
         let guess: Rc<dyn Change> = Rc::from(parse("precision = bf16").unwrap());
         let bounds = |changes: Vec<Rc<dyn Change>>| Together(changes).bounds().len();
         assert_eq!([bounds(vec![guess.clone()]), bounds(vec![guess.clone(), guess])], [2, 6]);
+    }
+
+    /// A model of operations is of GPUs, and these traces of processors.
+    #[test]
+    fn a_model_of_gpus_is_not_used_for_processors() {
+        let step = start(&recorded()).recorded.typical;
+        assert_eq!(unused_model(&Known::default(), &step), None);
+        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        let rows: String = (1..=40).map(|place| format!("A100,mlp,aten::add,{place},{}\n", 3 * place)).collect();
+        let rows = rows.replace(",aten::add,", ",aten::add,1024x");
+        std::fs::write(file.path(), format!("gpu,network,operation,shapes,time_us\n{rows}")).unwrap();
+        let model = OperationModel::fit(read_table(file.path()).unwrap()).unwrap();
+        let known = Known { operations: Some(Rc::new(model)), ..Known::default() };
+        assert!(unused_model(&known, &step).unwrap().contains("it is not used"));
     }
 }

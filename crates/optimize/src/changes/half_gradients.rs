@@ -65,7 +65,8 @@ impl Change for HalfGradients {
     }
 }
 
-fn has_kernels(step: &StepGraph) -> bool {
+/// Whether GPUs compute.
+pub fn has_kernels(step: &StepGraph) -> bool {
     step.graph.nodes().iter().any(|node| node.kind == Kind::Kernel)
 }
 

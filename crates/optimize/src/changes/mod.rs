@@ -14,7 +14,7 @@ pub use autocast::{Autocast, HalfPrecision};
 pub use buckets::Buckets;
 pub use fused_groups::{FusedGroups, Group};
 pub use fused_update::FusedUpdate;
-pub use half_gradients::HalfGradients;
+pub use half_gradients::{HalfGradients, has_kernels};
 pub use no_sync::{NoSync, NoSyncUntilLast, alike_passes};
 pub use prefetch::{KeepGathered, Prefetch};
 pub use recompute::{Recompute, recomputes};

@@ -1,7 +1,7 @@
 //! Less precise numbers: of products (TF32, autocast), and of the gradients that are sent.
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
-use crate::changes::{HalfGradients, HalfPrecision};
+use crate::changes::{HalfGradients, HalfPrecision, has_kernels};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
@@ -17,6 +17,8 @@ const TF32: &str = "torch.set_float32_matmul_precision(\"high\"): products on te
 const AUTOCAST: &str = "torch.autocast(device, dtype=torch.bfloat16) around forward and loss";
 const SHARDED: &str = "FSDP: fully_shard(..., mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16))";
 const HOOK: &str = "ddp.register_comm_hook(None, default_hooks.bf16_compress_hook), or fp16_compress_hook";
+/// PyTorch that is built without CUDA refuses bf16_compress_hook (`_check_comm_hook` in torch/nn/parallel/distributed.py).
+const HOOK_OF_PROCESSORS: &str = "ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)";
 
 impl Pass for Amp {
     fn name(&self) -> &'static str {
@@ -28,7 +30,12 @@ impl Pass for Amp {
     }
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
-        let hook = if start.recorded.typical.is_sharded() { SHARDED } else { HOOK };
+        let step = &start.recorded.typical;
+        let hook = match (step.is_sharded(), has_kernels(step)) {
+            (true, _) => SHARDED,
+            (false, true) => HOOK,
+            (false, false) => HOOK_OF_PROCESSORS,
+        };
         let mut found = Found::default();
         let rates = HalfRates::of(&start.known);
         found.nothing.extend(

@@ -2,14 +2,13 @@
 
 use super::merges::merges;
 use super::{Found, Learns, Pass, Proposal, Wanted};
-use crate::changes::{Buckets, KeepGathered, Prefetch};
+use crate::changes::{Buckets, KeepGathered, Prefetch, has_kernels};
 use crate::fusion::{self, Choice, Fusion, Gradient, Link};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_replay::buckets::{Limits, buckets_of_groups};
-use perf4sight_replay::graph::Kind;
 use perf4sight_replay::what_if::{Change, Outcome, parse};
 use std::rc::Rc;
 
@@ -134,7 +133,7 @@ const PREFETCHES: &str = "FSDP::forward_prefetch";
 /// FSDP: shards that are gathered earlier, or once.
 fn sharded(start: &Start, found: &mut Found) {
     let graph = &start.recorded.typical.graph;
-    let on_gpus = graph.nodes().iter().any(|node| node.kind == Kind::Kernel);
+    let on_gpus = has_kernels(&start.recorded.typical);
     let prefetch = if on_gpus { PREFETCH.to_owned() } else { format!("{PREFETCH}{WITHOUT_WAITING}") };
     let keep = "FSDP: fully_shard(..., reshard_after_forward=False)";
     let mut propose = |change: &str, edit| found.propose(Proposal::of(NAME, change, edit, Learns::Same, start), change);
