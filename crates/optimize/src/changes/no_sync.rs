@@ -1,11 +1,13 @@
 //! `no_sync()` of DistributedDataParallel: a pass of gradient accumulation that is not the last reduces nothing, and updates nothing.
 
 use super::left_out::leave_out;
+use super::recompute::{Phase, Recompute, is_operator};
 use perf4sight_base::error::Result;
 use perf4sight_replay::buckets::buckets_behind_gradients;
-use perf4sight_replay::graph::{Graph, NodeId, StepGraph, TransferPart};
+use perf4sight_replay::graph::{Graph, Kind, NodeId, ResourceId, ResourceKind, StepGraph, TransferPart};
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, Scenario, parse};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What the profiler names the update by. A script without such a range has an update that nobody named: it is counted in every pass.
@@ -15,8 +17,13 @@ const UPDATE: [&str; 2] = ["Optimizer.step", "Optimizer.zero_grad"];
 const SAME_PARAMETERS: &str = "the step's backward passes reduce gradients of the same sizes, and are taken to add up those of the same parameters";
 
 /// A step of which nothing is reduced, as of a batch that no update follows.
-#[derive(Debug, Clone, Copy)]
-pub struct NoSync;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoSync {
+    /// All else happens for each batch.
+    RestOfStep,
+    /// What threads do before forward and after backward happens once an update, but for loading batches.
+    PassesAlone,
+}
 
 /// A step of several backward passes of which the last alone reduces.
 #[derive(Debug, Clone, Copy)]
@@ -82,11 +89,36 @@ impl Change for NoSyncUntilLast {
     }
 }
 
+/// Part of the names of what loads a batch.
+const LOADER: &str = "DataLoader";
+
+/// What threads do before forward and after backward besides loading batches and operators: Python, writing logs, a pause.
+fn around_passes(graph: &Graph) -> Vec<NodeId> {
+    let phases = Recompute::Module.phases(graph);
+    let mut passes: BTreeMap<ResourceId, [usize; 2]> = BTreeMap::new();
+    for (id, _) in graph.ids().zip(&phases).filter(|(_, phase)| **phase != Phase::Neither) {
+        passes.entry(graph.node(id).resource).or_insert([id.index(); 2])[1] = id.index();
+    }
+    let is_around = |id: &NodeId| {
+        let own = passes.get(&graph.node(*id).resource);
+        let is_outside = own.is_some_and(|[first, last]| !(*first..=*last).contains(&id.index()));
+        let mut path = graph.calls().path(graph.node(*id).call);
+        let is_work = matches!(graph.node(*id).kind, Kind::Gap | Kind::Operation);
+        let is_on_thread = graph.resource_of(*id).kind == ResourceKind::Thread;
+        is_outside && is_work && is_on_thread && !path.any(|name| name.contains(LOADER) || is_operator(name))
+    };
+    graph.ids().filter(is_around).collect()
+}
+
 impl Change for NoSync {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let removed = [reducing(&scenario.step, |_| true)?, updating(&scenario.step)].concat();
         leave_out(&mut scenario.step, &removed, [])?;
         copy_nothing(&mut scenario.step.graph);
+        if *self == NoSync::PassesAlone {
+            let once = around_passes(&scenario.step.graph);
+            once.into_iter().for_each(|id| scenario.step.graph.set_duration(id, 0));
+        }
         for prefix in UPDATE {
             if scenario.step.graph.calls().names().any(|name| name.starts_with(prefix)) {
                 parse(&format!("remove operations '{prefix}*'"))?.apply(scenario)?;
@@ -94,11 +126,41 @@ impl Change for NoSync {
         }
         Ok(())
     }
+
+    fn bounds(&self) -> Vec<Box<dyn Change>> {
+        vec![Box::new(NoSync::PassesAlone)]
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perf4sight_replay::graph::{Builder, Node, Resource};
+
+    /// A thread pauses, loads, copies its batch, runs forward with a pause in it and backward, and writes a log; another one with backward alone is not paused.
+    #[test]
+    fn what_is_around_passes_may_happen_once_an_update() -> Result<()> {
+        let mut builder = Builder::default();
+        let [main, other] = ["1", "2"].map(|name| {
+            builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: name.to_owned() })
+        });
+        let rows = [
+            (main, "(no event)", Kind::Gap),
+            (main, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", Kind::Operation),
+            (main, "aten::copy_", Kind::Operation),
+            (main, "DistributedDataParallel.forward", Kind::Operation),
+            (main, "(no event)", Kind::Gap),
+            (main, "autograd::engine::evaluate_function: AddmmBackward0", Kind::Operation),
+            (main, "write_logs", Kind::Operation),
+            (other, "autograd::engine::evaluate_function: AddmmBackward0", Kind::Operation),
+        ];
+        let ids = rows.map(|(resource, name, kind)| {
+            let call = builder.call(name, None);
+            builder.node(Node { duration: 10, call, resource, kind, priority: 0 })
+        });
+        assert_eq!(around_passes(&builder.finish()?), [ids[0], ids[6]]);
+        Ok(())
+    }
 
     /// A generator and a discriminator have other gradients; the same ones may be ready in another order.
     #[test]

@@ -35,7 +35,7 @@ pub fn recomputes(graph: &Graph) -> bool {
 
 /// What a node is part of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Forward,
     Backward,
     Neither,
@@ -79,7 +79,8 @@ impl Change for Recompute {
 }
 
 impl Recompute {
-    fn phases(self, graph: &Graph) -> Vec<Phase> {
+    /// What each node is part of.
+    pub(super) fn phases(self, graph: &Graph) -> Vec<Phase> {
         let shows_module = graph.calls().names().any(is_module);
         let phase = |id: NodeId| {
             let node = graph.node(id);
@@ -105,7 +106,7 @@ fn is_module(name: &str) -> bool {
     name.ends_with(MODULE)
 }
 
-fn is_operator(name: &str) -> bool {
+pub(super) fn is_operator(name: &str) -> bool {
     name.starts_with(OPERATOR)
 }
 

@@ -7,7 +7,7 @@ use crate::memory_events::{self, Memory};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::Bytes;
+use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_replay::what_if::{Change, Outcome, Prediction};
 use std::rc::Rc;
 
@@ -73,14 +73,28 @@ fn accumulation(start: &Start, passes: u32, found: &mut Found) {
 
 /// A batch of several that one update follows: all but the last pass send and update nothing.
 fn accumulate(start: &Start, passes: u32, change: &str) -> Result<Proposal> {
-    let edit: Rc<dyn Change> = Rc::new(NoSync);
-    let alone = start.predict(&edit)?;
+    let of_batch: Rc<dyn Change> = Rc::new(NoSync::RestOfStep);
+    let alone = start.predict(&of_batch)?;
     let (before, share) = (alone.before as f64, 1.0 / f64::from(passes));
     let mixed = |time: f64| share * before + (1.0 - share) * time;
     let Prediction { time, low, high } = alone.after;
     let after = Prediction { time: mixed(time), low: mixed(low), high: mixed(high) };
-    let outcome = Outcome { after, ..alone };
+    let of_update: Rc<dyn Change> = Rc::new(NoSync::PassesAlone);
+    let once = start.time(&of_update)? as f64 / start.time(&of_batch)?.max(1) as f64;
+    let mut outcome = Outcome { after, ..alone };
+    outcome.assumptions.extend(around_passes(after.time, mixed(once * time)));
     Ok(Proposal { pass: NAME, change: change.to_owned(), edit: None, outcome, learns: Learns::OtherBatch })
+}
+
+/// What else a step does is said to be done for each batch where that changes the answer by this share.
+const RESTS_ON_REST: f64 = 0.01;
+
+/// That what a step does besides its passes and the update is taken to happen for each batch, if the time of a batch depends on it.
+fn around_passes(time: f64, once: f64) -> Option<String> {
+    let once_an_update = Milliseconds(once / 1e6);
+    (once < (1.0 - RESTS_ON_REST) * time).then(|| {
+        format!("what runs before forward and after backward, but for the update, is taken to happen for each batch, and so is waiting for it; if all of that but loading batches happens once an update, a batch takes {once_an_update}")
+    })
 }
 
 /// What a network file says; sharded weights are not simulated.
