@@ -111,6 +111,13 @@ mod tests {
         Ok(StepGraph { graph: builder.finish()?, transfers: vec![transfer], ..StepGraph::default() })
     }
 
+    fn scenario(step: StepGraph) -> Scenario {
+        let slow_down = SlowDown { factor: 1.0, operations: 0 };
+        let communication =
+            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        Scenario { step, communication }
+    }
+
     /// Names of a job of plain `torch.distributed`, and of jobs of both versions of FSDP.
     #[test]
     fn what_others_gather_are_no_shards() -> Result<()> {
@@ -147,13 +154,48 @@ mod tests {
             work.push([own[0], own[1], own[2], own[3], node]);
         }
         let step = StepGraph { graph: builder.finish()?, transfers, ..StepGraph::default() };
-        let slow_down = SlowDown { factor: 1.0, operations: 0 };
-        let communication =
-            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
-        let mut scenario = Scenario { step, communication };
+        let mut scenario = scenario(step);
         KeepGathered.apply(&mut scenario)?;
         let times = |ids: &[NodeId; 5]| ids.map(|id| scenario.step.graph.node(id).duration);
         assert_eq!([times(&work[0]), times(&work[1])], [[10, 10, 10, 10, 100], [0, 0, 0, 10, 0]]);
+        Ok(())
+    }
+
+    /// Two gathers of 100 ns on processors, each launched by its module, which waits for it and computes for 300: 2 x (100 + 300). The second gather that begins when the first
+    /// is there runs while the first module computes: 100 + 2 x 300.
+    #[test]
+    fn a_gather_of_processors_runs_while_the_module_before_computes() -> Result<()> {
+        let mut builder = Builder::default();
+        let thread = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
+        let link = builder.resource(Resource { rank: None, kind: ResourceKind::Link, name: String::new() });
+        let (mut transfers, mut last) = (Vec::new(), None);
+        for module in ["FSDP::all_gather (0)", "FSDP::all_gather (1)"] {
+            let call = builder.call(module, None);
+            let mut add = |resource, kind, duration, before: Option<NodeId>, why| {
+                let node = builder.node(Node { duration, call, resource, kind, priority: 0 });
+                before.into_iter().for_each(|before| builder.edge(before, node, why));
+                node
+            };
+            let launch = add(thread, Kind::Operation, 0, last, EdgeKind::Order);
+            let node = add(link, Kind::Transfer, 100, Some(launch), EdgeKind::Rendezvous);
+            let wait = add(thread, Kind::Operation, 0, Some(launch), EdgeKind::Order);
+            last = Some(add(thread, Kind::Operation, 300, Some(wait), EdgeKind::Order));
+            builder.edge(node, wait, EdgeKind::Rendezvous);
+            let part = TransferPart { rank: 0, launch, wait: Some(wait), issuing: (launch, node) };
+            transfers.push(Transfer {
+                node,
+                operation: Operation::AllGather,
+                group: 0,
+                bytes: Some(8),
+                parts: vec![part],
+            });
+        }
+        let step = StepGraph { graph: builder.finish()?, transfers, ..StepGraph::default() };
+        let makespan = |step: &StepGraph| simulate(&step.graph).makespan(&step.graph);
+        assert_eq!(makespan(&step), 800);
+        let mut scenario = scenario(step);
+        Prefetch.apply(&mut scenario)?;
+        assert_eq!(makespan(&scenario.step), 700);
         Ok(())
     }
 }

@@ -204,3 +204,27 @@ fn a_long_chain_becomes_one_group() {
     walk.run(&mut |_| true);
     assert_eq!((walk.best().groups().len(), walk.best().step()), (1, 1_000));
 }
+
+/// A product inside of the call that PyTorch's layers make, and what follows it, are candidates by their own names; a name that is none leaves nothing to fuse.
+#[test]
+fn candidates_inside_of_calls_that_compute_nothing_are_found() {
+    use perf4sight_replay::graph::{Builder, EdgeKind, Kind, Node, Resource, ResourceKind, StepGraph};
+    let mut builder = Builder::default();
+    let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
+    let module = builder.call("DistributedDataParallel.forward", None);
+    let linear = builder.call("aten::linear", Some(module));
+    let [product, gelu] =
+        [("aten::addmm", linear), ("aten::gelu", module)].map(|(name, around)| builder.call(name, Some(around)));
+    let nodes = [linear, product, linear, gelu]
+        .map(|call| builder.node(Node { duration: 10, call, resource, kind: Kind::Operation, priority: 0 }));
+    nodes.windows(2).for_each(|pair| builder.edge(pair[0], pair[1], EdgeKind::Order));
+    let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
+    let schedule = perf4sight_replay::simulate::simulate(&step.graph);
+    let fused = |candidates: &[&str]| {
+        let graph = UnitGraph::of(&step, &schedule, 0, &|name| candidates.contains(&name));
+        let name = |unit: u32| graph.units[unit as usize].name.clone();
+        graph.pairs().map(|(one, other)| (name(one), name(other))).collect::<Vec<_>>()
+    };
+    assert_eq!(fused(&["aten::addmm", "aten::gelu"]), [("aten::addmm".to_owned(), "aten::gelu".to_owned())]);
+    assert_eq!(fused(&["aten::addmm"]), []);
+}
