@@ -71,6 +71,13 @@ pub fn read(file: &Path) -> Result<Vec<Row>> {
 
 /// The same, with a warning of columns that are ignored.
 pub(crate) fn read_with_ignored(file: &Path) -> Result<(Vec<Row>, Option<String>)> {
+    let (rows, ignored) = read_unchecked(file)?;
+    rows.iter().try_for_each(check_rate).map_err(|error| error.file(file))?;
+    Ok((rows, ignored))
+}
+
+/// The same, with times of any unit.
+fn read_unchecked(file: &Path) -> Result<(Vec<Row>, Option<String>)> {
     let text = input_file::table(file, "read the plans")?;
     parse(&text).map_err(|error| error.file(file))
 }
@@ -85,7 +92,7 @@ pub fn read_measured(file: &Path) -> Result<Vec<MeasuredPlan>> {
 
 /// The same, with warnings: of columns that are ignored, plans that were measured twice with times that noise does not explain, and of other plans with the same time.
 pub(crate) fn read_with_warnings(file: &Path) -> Result<(Vec<MeasuredPlan>, Vec<String>)> {
-    let (rows, ignored) = read_with_ignored(file)?;
+    let (rows, ignored) = read_unchecked(file)?;
     let measured = rows.iter().map(|row| {
         row.step_ms.map(|step_ms| MeasuredPlan { plan: row.plan, step_ms }).ok_or_else(|| {
             Error::input("this plan has no measured step")
@@ -179,11 +186,7 @@ impl Places {
         }
         let plan = plan(values);
         plan.check()?;
-        let step_ms = self.step(record)?;
-        match step_ms.map(|step_ms| plan.flops_per_gpu() / step_ms).filter(|rate| *rate > IMPOSSIBLE) {
-            Some(rate) => Err(in_another_unit(rate, "more than any does")),
-            None => Ok(Row { plan, step_ms, line }),
-        }
+        Ok(Row { plan, step_ms: self.step(record)?, line })
     }
 
     /// The measured time; none where the cell is empty.
@@ -254,11 +257,23 @@ fn plan(values: [u64; COLUMNS.len()]) -> Plan {
     }
 }
 
+/// Refuses a time that no GPU reaches.
+fn check_rate(row: &Row) -> Result<()> {
+    let rate = row.step_ms.map(|step_ms| row.plan.flops_per_gpu() / step_ms);
+    match rate.filter(|rate| *rate > IMPOSSIBLE) {
+        Some(rate) => Err(in_another_unit(rate, "more than any does").line(row.line)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses times in another unit than they are said to be, or of which some are in another than the others.
 fn check_units(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
     let rate = |one: &MeasuredPlan| one.plan.flops_per_gpu() / one.step_ms;
     let median = |value: &dyn Fn(&MeasuredPlan) -> f64| stats::median(&measured.iter().map(value).collect::<Vec<_>>());
     let usual = median(&rate);
+    if usual > IMPOSSIBLE {
+        return Err(in_another_unit(usual, "more than any does"));
+    }
     if median(&|one| one.step_ms / expected_ms(&one.plan)) > MOST_SLOWER {
         return Err(in_another_unit(
             usual,
@@ -320,14 +335,21 @@ mod tests {
             let error = read_steps(columns, steps).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
-        // One time of many rows that none can take.
-        let tiny = read_steps("step_ms", &["372", "1e-300", "380"]).unwrap_err().to_string();
-        assert!(tiny.contains(":3: ") && tiny.contains("more than any does"), "{tiny}");
         // Lines of Windows are counted as editors do.
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{HEADER}\r\n5,8,1,1024,16,24,1024,4,1,1\r\n")).unwrap();
         let error = read(file.path()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{}:2: ", file.path().display())), "{error}");
+    }
+
+    /// The second of two candidates would do more than any GPU.
+    #[test]
+    fn times_of_candidates_that_no_gpu_reaches_are_refused() {
+        let row = "2,16,8,1024,16,24,1024,1,1,2";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("{HEADER},step_ms\n{row},372\n{row},1e-300\n{row},\n")).unwrap();
+        let tiny = read(file.path()).unwrap_err().to_string();
+        assert!(tiny.contains(":3: ") && tiny.contains("more than any does"), "{tiny}");
     }
 
     /// Three plans that differ in their batch, in turns.
