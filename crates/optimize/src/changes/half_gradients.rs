@@ -3,7 +3,8 @@
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use perf4sight_replay::buckets::buckets_behind_gradients;
-use perf4sight_replay::graph::{Kind, NodeId, StepGraph};
+use perf4sight_replay::collectives::Operation;
+use perf4sight_replay::graph::{Kind, NodeId, StepGraph, Transfer, TransferPart};
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, InHalf, Scenario};
 
@@ -30,10 +31,10 @@ impl Change for HalfGradients {
         if self.in_half.gradients() {
             return Err(Error::input("the gradients are recorded in half precision already"));
         }
-        let buckets = buckets_behind_gradients(&scenario.step, &simulate(&scenario.step.graph))?;
+        let reducing = reducing(&scenario.step)?;
         let on_processors = !has_kernels(&scenario.step);
         let per_byte = CAST * copy_per_byte(&scenario.step).unwrap_or(0.0);
-        for (index, _) in buckets {
+        for index in reducing {
             let transfer = &mut scenario.step.transfers[index];
             let bytes = transfer.bytes.unwrap_or(0);
             let size = scenario.step.groups[transfer.group].size;
@@ -65,6 +66,29 @@ impl Change for HalfGradients {
     }
 }
 
+/// Part of the names of what FSDP reduces gradients inside, of both versions.
+const OF_SHARDS: &str = "post_backward";
+
+/// The transfers that reduce gradients: into shards, by all-reduces where the library has nothing else, or of buckets.
+fn reducing(step: &StepGraph) -> Result<Vec<usize>> {
+    if !step.is_sharded() {
+        let buckets = buckets_behind_gradients(step, &simulate(&step.graph))?;
+        return Ok(buckets.into_iter().map(|(index, _)| index).collect());
+    }
+    let is_after_backward = |part: &TransferPart| {
+        step.graph.calls().path(step.graph.node(part.issuing.0).call).any(|name| name.contains(OF_SHARDS))
+    };
+    let reduces = |transfer: &Transfer| {
+        matches!(transfer.operation, Operation::ReduceScatter | Operation::AllReduce)
+            && transfer.parts.iter().any(is_after_backward)
+    };
+    let found: Vec<usize> = (0..step.transfers.len()).filter(|index| reduces(&step.transfers[*index])).collect();
+    match found.is_empty() {
+        false => Ok(found),
+        true => Err(Error::input("no reduction of sharded gradients was recorded")),
+    }
+}
+
 /// Whether GPUs compute.
 pub fn has_kernels(step: &StepGraph) -> bool {
     step.graph.nodes().iter().any(|node| node.kind == Kind::Kernel)
@@ -79,4 +103,45 @@ fn copy_per_byte(step: &StepGraph) -> Option<f64> {
     let times = gradients.map(|gradient| step.graph.node(gradient.ready).duration as f64 / gradient.bytes as f64);
     let times: Vec<f64> = times.collect();
     (!times.is_empty()).then(|| median(&times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_replay::communication::{Algorithm, Communication, Cost, Estimate, SlowDown};
+    use perf4sight_replay::graph::{Builder, Group, Node, Resource, ResourceKind};
+
+    /// Two ranks that gather and reduce shards of 1,000 bytes at 1 ns a byte: what is reduced takes half of its time, what is gathered stays.
+    #[test]
+    fn what_fsdp_reduces_is_sent_in_half_and_what_it_gathers_is_not() -> Result<()> {
+        let mut builder = Builder::default();
+        let [thread, link] = [ResourceKind::Thread, ResourceKind::Link]
+            .map(|kind| builder.resource(Resource { rank: None, kind, name: String::new() }));
+        let transfers = [
+            ("FSDP::all_gather (0)", Operation::AllGather),
+            ("FSDP::post_backward_reduce (0)", Operation::ReduceScatter),
+            ("c10d::allreduce_", Operation::AllReduce),
+        ];
+        let transfers = transfers.map(|(name, operation)| {
+            let call = builder.call(name, None);
+            let [launch, node] = [(thread, Kind::Kernel, 0), (link, Kind::Transfer, 1_000)]
+                .map(|(resource, kind, duration)| builder.node(Node { duration, call, resource, kind, priority: 0 }));
+            let part = TransferPart { rank: 0, launch, wait: None, issuing: (launch, node) };
+            Transfer { node, operation, group: 0, bytes: Some(1_000), parts: vec![part] }
+        });
+        let groups = vec![Group { name: String::new(), size: 2, link }];
+        let step =
+            StepGraph { graph: builder.finish()?, transfers: transfers.to_vec(), groups, ..StepGraph::default() };
+        let exactly = |value| Estimate { value, low: value, high: value };
+        let cost =
+            Cost { latency: exactly(0.0), latency_known: true, per_byte: exactly(1.0), per_byte_within_node: None };
+        let slow_down = SlowDown { factor: 1.0, operations: 0 };
+        let communication =
+            Communication { algorithm: Algorithm::Ring, groups: vec![Some(cost)], alternatives: Vec::new(), slow_down };
+        let mut scenario = Scenario { step, communication };
+        HalfGradients::default().apply(&mut scenario)?;
+        let times = transfers.map(|transfer| scenario.step.graph.node(transfer.node).duration);
+        assert_eq!(times, [1_000, 500, 1_000]);
+        Ok(())
+    }
 }
