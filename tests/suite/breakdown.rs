@@ -557,6 +557,43 @@ fn the_operation_and_the_place_come_first() {
         .prints("what dominates: data loading (70.0 %), in train.py:17 <listcomp> (66.0 %): Python, with 70.0 % of an iteration's 0.100 ms");
 }
 
+/// A script that waits for its loader's processes, which the trace does not hold.
+#[test]
+fn what_loader_processes_do_is_said_to_be_unknown() {
+    let event = event_of_thread;
+    let loaded = |inner: &str| {
+        json!({ "traceEvents": [
+            event("user_annotation", 9, "ProfilerStep#0", 0, 100),
+            event("python_function", 9, "train.py(1): step", 0, 100),
+            event("user_annotation", 9, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 10, 70),
+            event("python_function", 9, inner, 10, 70),
+        ] })
+        .to_string()
+    };
+    let scene = Scene::new().file("waits.json", loaded("<built-in method poll of select.poll object at 0x7f>"));
+    let scene = scene.file("works.json", loaded("<built-in function len>"));
+    let words = "what loader processes do meanwhile is not recorded; with num_workers=0 it is";
+    broken_down(&scene, "waits.json").succeeds().prints("wait, with 70.0 % of").prints(words);
+    let works = broken_down(&scene, "works.json").succeeds().prints("data loading (70.0 %)");
+    assert!(!works.stdout().contains(words), "{works}");
+}
+
+/// The halves of the iterations that were not recorded contradict each other, so that the table corrects nothing.
+#[test]
+fn where_nothing_is_corrected_nothing_points_to_it() {
+    let name = "examples/training/before/rank0.recording.json";
+    let scene = recorded();
+    let slowed = scene.read(name).replace("\"stacks\": true", "\"stacks\": true, \"calls\": true");
+    let contradicting = slowed.replace("[886221,", "[486221,").replace("878522]", "478522]");
+    broken_down(&scene.file(name, &contradicting), "examples/training/before")
+        .succeeds()
+        .prints("Python's share is too large, by how much is not known")
+        .prints("(TheoreticalSpeedup; too large, for recording slows Python)");
+    broken_down(&recorded().file(name, slowed), "examples/training/before")
+        .succeeds()
+        .prints("Python's share is too large: see the column corrected");
+}
+
 /// An event, in microseconds.
 fn event_of_thread(category: &str, thread: u32, name: &str, start: i64, duration: i64) -> Value {
     json!({ "ph": "X", "cat": category, "name": name, "pid": 9, "tid": thread, "ts": start, "dur": duration })
@@ -579,6 +616,31 @@ fn a_kernel_that_outlasts_the_next_on_its_stream_does_not_dominate() {
         .prints("the GPU is busy for 5.0 % of it")
         .says("1 kernel or copy of a GPU")
         .says("\"gemm\"");
+}
+
+/// By hand: kernels of 900 us that begin every 250 us on one stream are impossible but for the last one, and 75 % of the iteration are theirs. One of
+/// 300 us until the next leaves 50 % to Python, less 1 us of a launch.
+#[test]
+fn times_that_cannot_be_are_no_answer() {
+    let event = event_of_thread;
+    let step = |kernels: &[(i64, i64)]| {
+        let mut events = vec![
+            event("user_annotation", 9, "ProfilerStep#0", 0, 1000),
+            event("python_function", 9, "train.py(1): step", 0, 1000),
+            event("cuda_runtime", 9, "cudaLaunchKernel", 0, 1),
+        ];
+        events.extend(kernels.iter().map(|(start, length)| event("kernel", 7, "gemm", *start, *length)));
+        json!({ "traceEvents": events }).to_string()
+    };
+    let most = step(&[(0, 900), (250, 900), (500, 900), (750, 250)]);
+    let scene = Scene::new().file("most.json", most).file("some.json", step(&[(100, 100_000), (400, 200)]));
+    broken_down(&scene, "most.json").succeeds().prints(
+        "not known, for kernels and copies whose recorded times cannot be take 75.0 % of an iteration's 1.00 ms",
+    );
+    broken_down(&scene, "some.json")
+        .succeeds()
+        .prints("Python, with 49.9 % of an iteration's 1.00 ms")
+        .prints("(30.0 % more are kernels and copies whose recorded times cannot be)");
 }
 
 /// By hand: of 1 ms an MTIA copies 700 us and computes 100 us; Kineto writes both with one category.

@@ -20,6 +20,8 @@ pub struct Device {
     pub busy: Vec<Interval>,
     /// When any stream is busy with one kind of work, by [`Work::index`].
     works: [Vec<Interval>; 4],
+    /// When any stream is busy with work whose recorded duration is possible.
+    certain: Vec<Interval>,
     streams: BTreeMap<TrackId, Vec<Interval>>,
     /// Work that seems to end long after the next work on its stream began. It is cut at that beginning.
     pub(crate) doubted: Vec<Doubted>,
@@ -49,6 +51,8 @@ pub struct DeviceTime {
     totals: [i64; 4],
     /// The same, but only while no kind that comes earlier in [`Work::ALL`] is running.
     exposed: [i64; 4],
+    /// The part of `exposed` in which nothing runs but work with an impossible recorded duration.
+    doubted: [i64; 4],
     pub streams: Vec<(TrackId, i64)>,
 }
 
@@ -67,7 +71,7 @@ impl Device {
         let mut works: [Vec<Interval>; 4] = Default::default();
         let mut streams: BTreeMap<TrackId, Vec<Interval>> = BTreeMap::new();
         let mut begins: BTreeMap<TrackId, i64> = BTreeMap::new();
-        let mut doubted = Vec::new();
+        let (mut certain, mut doubted) = (Vec::new(), Vec::new());
         for event in trace.events.iter().rev().filter(|event| event.category.on_device()) {
             let Some(work) = Work::of(trace, event) else { continue };
             let next =
@@ -79,11 +83,12 @@ impl Device {
             }));
             let interval = (event.start, next.unwrap_or_else(|| event.end()));
             works[work.index()].push(interval);
+            certain.extend(next.is_none().then_some(interval));
             streams.entry(event.track).or_default().push(interval);
         }
         let works = works.map(union);
         let streams = streams.into_iter().map(|(track, intervals)| (track, union(intervals))).collect();
-        Device { busy: union(works.iter().flatten().copied()), works, streams, doubted }
+        Device { busy: union(works.iter().flatten().copied()), works, certain: union(certain), streams, doubted }
     }
 
     /// Whether the trace contains work of accelerators.
@@ -93,12 +98,17 @@ impl Device {
 
     /// The activity in a window, which is shorter than 292 years.
     pub fn within(&self, window: Interval) -> DeviceTime {
-        let works = self.works.each_ref().map(|intervals| overlapping(intervals, window));
-        let parts = partition(window, &works);
+        let [kernels, collectives, copies, sets] = self.works.each_ref();
+        let certain = Work::ALL.len();
+        let parts = partition(
+            window,
+            &[kernels, collectives, copies, sets, &self.certain].map(|intervals| overlapping(intervals, window)),
+        );
         let sum = |holds: &dyn Fn(u32) -> bool| -> i64 {
             parts.iter().filter(|(set, _)| holds(**set)).map(|(_, nanoseconds)| nanoseconds).sum()
         };
         let idle = sum(&|set| set == 0);
+        let is_exposed = |set: u32, work: Work| set != 0 && set.trailing_zeros() as usize == work.index();
         let stream = |(track, intervals): (&TrackId, &Vec<Interval>)| {
             (*track, clipped(intervals, window).map(|((start, end), _)| end - start).sum())
         };
@@ -106,7 +116,8 @@ impl Device {
             busy: window.1 - window.0 - idle,
             idle,
             totals: Work::ALL.map(|work| sum(&|set| set >> work.index() & 1 == 1)),
-            exposed: Work::ALL.map(|work| sum(&|set| set != 0 && set.trailing_zeros() as usize == work.index())),
+            exposed: Work::ALL.map(|work| sum(&|set| is_exposed(set, work))),
+            doubted: Work::ALL.map(|work| sum(&|set| is_exposed(set, work) && set >> certain & 1 == 0)),
             streams: self.streams.iter().map(stream).filter(|(_, works)| *works > 0).collect(),
         }
     }
@@ -122,6 +133,11 @@ impl DeviceTime {
     /// [`Work::ALL`]; the four add up to [`DeviceTime::busy`].
     pub fn exposed(&self, work: Work) -> i64 {
         self.exposed[work.index()]
+    }
+
+    /// The part of [`DeviceTime::exposed`] in which nothing runs but work with an impossible recorded duration.
+    pub fn doubted(&self, work: Work) -> i64 {
+        self.doubted[work.index()]
     }
 
     /// Time in which this kind of work overlaps kinds that come earlier in [`Work::ALL`], such as collectives hidden

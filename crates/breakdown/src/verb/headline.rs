@@ -3,7 +3,7 @@
 use super::run::Run;
 use super::tables::{Whose, range};
 use crate::categories::sets::Sets;
-use crate::{Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
+use crate::{DeviceTime, Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::Rivals;
 use perf4sight_traces::shortened::cut;
@@ -32,30 +32,35 @@ pub(super) fn of(run: &Run) -> String {
     let (Some(means), Some(total)) = (means, total.filter(|total| *total > 0.0)) else {
         return "there is no iteration to break down".to_owned();
     };
-    let (parts, accelerators) = parts(&means, total, run.has_accelerators());
+    let Shares { parts, doubted, utilisation } = shares(&means, total, run.has_accelerators());
     let cut_off = run.ranks().any(|(ranked, _)| ranked.trace.damage.truncated.is_some());
     let doubt = match cut_off {
         true => " (of the part that was read: the trace is cut off, and the rest is not counted)",
         false => "",
     };
     let slowed = slowed(run, &means, &parts);
-    let place = [operation(run), function(run)].into_iter().flatten().collect::<Vec<_>>().join(", in ");
+    let operation = operation(run);
+    let loaders = operation.as_ref().map_or("", |operation| loaders(run, operation, &parts));
+    let operation = operation.map(|(name, share)| format!("{} ({})", cut(name, NAME), Percent(100.0 * share)));
+    let place = [operation, function(run)].into_iter().flatten().collect::<Vec<_>>().join(", in ");
     let place = if place.is_empty() { place } else { place + ": " };
     let dominating = format!(
-        "what dominates: {place}{}{slowed}{doubt}{}",
-        dominating(parts, &whole(run, &means, total), means.blamed()),
+        "what dominates: {place}{}{loaders}{slowed}{doubt}{}",
+        dominating(parts, doubted, &whole(run, &means, total), means.blamed()),
         seldom(run)
     );
-    [Some(dominating), accelerators, Some(speedup(&means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    [Some(dominating), utilisation, Some(speedup(run, &means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn is_slowed(run: &Run) -> bool {
+    run.breakdown.ranks.iter().any(|rank| rank.correction.slows_python)
 }
 
 /// What recording adds to Python, where that matters.
 fn slowed(run: &Run, means: &Means<'_>, parts: &[Part]) -> &'static str {
-    let is_slowed = run.breakdown.ranks.iter().any(|rank| rank.correction.slows_python);
     let matters = parts.iter().any(|(name, share)| *name == TimeCategory::Python.name() && *share > ALIKE);
-    let corrected = |rank: &RankBreakdown, one: &Iteration| rank.corrected(one)?.sets()?.category(TimeCategory::Python);
-    let is_known = means.0.summary_of(|rank, one| Some(corrected(rank, one)? as f64)).is_some();
-    match (is_slowed && matters, is_known) {
+    let is_known = means.0.corrected(|sets| sets.category(TimeCategory::Python)).is_some();
+    match (is_slowed(run) && matters, is_known) {
         (false, _) => "",
         (true, true) => {
             " (recording slows Python up to 3.11 itself, so that Python's share is too large: see the column corrected)"
@@ -66,8 +71,18 @@ fn slowed(run: &Run, means: &Means<'_>, parts: &[Part]) -> &'static str {
     }
 }
 
-/// `data loading (62 %)`: the operation that takes most of the time, if one does.
-fn operation(run: &Run) -> Option<String> {
+/// Where to look where the script waits for data: the loader's processes leave no events.
+fn loaders(run: &Run, (name, _): &(&str, f64), parts: &[Part]) -> &'static str {
+    let loads = run.ranks().any(|(ranked, _)| Operation::DataLoading.label(&ranked.trace.names) == *name);
+    let most = parts.iter().max_by(|one, other| one.1.total_cmp(&other.1));
+    match loads && most.is_some_and(|(name, _)| *name == TimeCategory::Wait.name()) {
+        true => " (what loader processes do meanwhile is not recorded; with num_workers=0 it is)",
+        false => "",
+    }
+}
+
+/// The operation that takes most of the time, if one does, and its share.
+fn operation<'a>(run: &'a Run) -> Option<(&'a str, f64)> {
     let mut times: BTreeMap<&str, i64> = BTreeMap::new();
     let mut all = 0;
     for (ranked, rank) in run.ranks() {
@@ -80,7 +95,7 @@ fn operation(run: &Run) -> Option<String> {
     }
     let (name, time) = times.into_iter().max_by_key(|(_, time)| *time)?;
     let share = time as f64 / all as f64;
-    (share > MOST).then(|| format!("{} ({})", cut(name, NAME), Percent(100.0 * share)))
+    (share > MOST).then_some((name, share))
 }
 
 /// `train.py:17 <listcomp> (60 %)`: the innermost function of the script in which most of the time is spent.
@@ -139,9 +154,16 @@ fn rivals(seen: Rivals) -> String {
     }
 }
 
-/// The parts of an iteration, which add up to it, and with an accelerator its utilisation. Its parts are then the kinds
-/// of work of the accelerator, and the categories while it is idle.
-fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Option<String>) {
+/// An iteration in parts. With an accelerator they are the kinds of its work, and the categories while it is idle.
+struct Shares {
+    parts: Vec<Part>,
+    /// What is in no part: work of an accelerator whose recorded duration is impossible. With the parts it adds up to the iteration.
+    doubted: f64,
+    /// How busy the accelerator is.
+    utilisation: Option<String>,
+}
+
+fn shares(means: &Means<'_>, total: f64, accelerators: bool) -> Shares {
     let share = |time: f64| time / total;
     let of_categories = |time: &dyn Fn(&Iteration, TimeCategory) -> Option<i64>| -> Vec<Part> {
         let mean = |category| means.of(|iteration| Some(time(iteration, category)? as f64)).map(share);
@@ -149,17 +171,20 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
     };
     if !accelerators {
         let parts = of_categories(&|iteration, category| iteration.sets.category(category));
-        return (without_processor(parts, means.not_running().map(share)), None);
+        let parts = without_processor(parts, means.not_running().map(share));
+        return Shares { parts, doubted: 0.0, utilisation: None };
     }
-    let exposed =
-        |work: Work| Some((work.name(), share(means.of(|iteration| Some(iteration.device.exposed(work) as f64))?)));
+    let of_device = |time: &dyn Fn(&DeviceTime) -> i64| means.of(|one| Some(time(&one.device) as f64)).map(share);
+    let certain = |work: Work| Some((work.name(), of_device(&|device| device.exposed(work) - device.doubted(work))?));
+    let doubted = of_device(&|device| Work::ALL.into_iter().map(|work| device.doubted(work)).sum()).unwrap_or(0.0);
     let idle = of_categories(&|iteration, category| iteration.sets.get(category, false));
-    let busy = means.of(|iteration| Some(iteration.device.busy as f64)).map_or(0.0, share);
+    let busy = of_device(&|device| device.busy).unwrap_or(0.0);
     let utilisation = format!(
         "the GPU is busy for {} of it, and categories count while it is idle, copies and collectives while no kernel computes",
         Percent(100.0 * busy)
     );
-    (Work::ALL.into_iter().filter_map(exposed).chain(idle).collect(), Some(utilisation))
+    let parts = Work::ALL.into_iter().filter_map(certain).chain(idle).collect();
+    Shares { parts, doubted, utilisation: Some(utilisation) }
 }
 
 /// Adds the time without a processor as a part of its own. If Python is not recorded, waiting leaves no events either,
@@ -199,10 +224,16 @@ fn seldom(run: &Run) -> String {
     )
 }
 
-/// The largest part, or the two largest if they are almost equal.
-fn dominating(mut parts: Vec<Part>, whole: &str, blamed: String) -> String {
+/// The largest part, or the two largest if they are almost equal; unknown if the doubted share is larger.
+fn dominating(mut parts: Vec<Part>, doubted: f64, whole: &str, blamed: String) -> String {
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let percent = |share: f64| Percent(100.0 * share);
+    if parts.first().is_some_and(|(_, share)| *share < doubted) {
+        return format!(
+            "not known, for kernels and copies whose recorded times cannot be take {} of {whole}",
+            percent(doubted)
+        );
+    }
     let alike = matches!(parts.as_slice(), [(_, one), (_, two), ..] if one - two < ALIKE);
     parts.truncate(if alike { 2 } else { 1 });
     let shares = match parts.as_slice() {
@@ -220,7 +251,11 @@ fn dominating(mut parts: Vec<Part>, whole: &str, blamed: String) -> String {
         }
         _ => String::new(),
     };
-    format!("{shares} of {whole}{doubt}")
+    let left_out = match doubted > ALIKE {
+        true => format!(" ({} more are kernels and copies whose recorded times cannot be)", percent(doubted)),
+        false => String::new(),
+    };
+    format!("{shares} of {whole}{doubt}{left_out}")
 }
 
 /// The time of an iteration, with and without recording.
@@ -258,12 +293,15 @@ fn speedup_of(whose: Whose, sets: for<'a> fn(&'a RankBreakdown, &'a Iteration) -
     Some(mean(Metric::TotalTimeSec)? / calls)
 }
 
-fn speedup(means: &Means<'_>) -> String {
+fn speedup(run: &Run, means: &Means<'_>) -> String {
     let python = means.of(|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64));
     match (theoretical_speedup(means.0), python) {
         (Some(speedup), _) => {
-            let without = corrected_speedup(means.0);
-            let without = without.map_or(String::new(), |one| format!("; {one:.2} times without what recording takes"));
+            let without = match corrected_speedup(means.0) {
+                Some(without) => format!("; {without:.2} times without what recording takes"),
+                None if is_slowed(run) => "; too large, for recording slows Python".to_owned(),
+                None => String::new(),
+            };
             format!(
                 "if everything outside C++ and CUDA were free: {speedup:.2} times as fast (TheoreticalSpeedup{without})"
             )

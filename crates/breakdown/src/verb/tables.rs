@@ -2,6 +2,7 @@
 
 use super::run::Run;
 use super::{Shown, differences, headline};
+use crate::categories::sets::Sets;
 use crate::{Breakdown, Idle, Iteration, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::{Milliseconds, Percent};
@@ -67,6 +68,12 @@ impl<'a> Whose<'a> {
         }
     }
 
+    /// A time without recording; none where it is not known, or not reliable.
+    pub fn corrected(self, time: impl Fn(&Sets) -> Option<i64>) -> Option<Summary> {
+        let corrected = self.summary_of(|rank, one| Some(time(rank.corrected(one)?.sets()?)? as f64));
+        corrected.filter(|_| self.correction_holds())
+    }
+
     /// Who else had the processors: of several ranks, those of the one that a limit stopped longest.
     pub fn rivals(self) -> Rivals {
         match self {
@@ -129,8 +136,7 @@ pub(super) fn categories(run: &Run) -> Table {
         let absent = !gpu && category == TimeCategory::CudaApi && summary.is_some_and(|none| none.mean == 0.0);
         if !absent && (summary.is_some() || !category.is_joint()) {
             let head = [category.name().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
-            let without = whose.summary_of(|rank, one| Some(rank.corrected(one)?.sets()?.get(category, busy)? as f64));
-            let without = without.filter(|_| whose.correction_holds());
+            let without = whose.corrected(|sets| sets.get(category, busy));
             let without = Cell::from(without.map(|without| milliseconds(without.mean)));
             table.row(head.chain(corrected.iter().flat_map(|_| [without.clone(), Cell::Missing])));
         }
