@@ -1,6 +1,7 @@
 //! Reads a file's messages without its weights: of large payloads only the position is kept, and unused fields are skipped.
 
 use super::functions;
+use super::line_breaks;
 use super::node;
 use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto, field};
 use prost::Message;
@@ -43,8 +44,11 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
         }
     }
     let mut model = ModelProto::decode(model_fields.as_slice()).map_err(garbage)?;
-    let Graph { fields, nodes, initializers } = graph;
-    let graph = GraphProto { node: nodes, ..GraphProto::decode(fields.as_slice()).map_err(garbage)? };
+    let Graph { fields, nodes, mut initializers } = graph;
+    model.graph = Some(GraphProto { node: nodes, ..GraphProto::decode(fields.as_slice()).map_err(garbage)? });
+    line_breaks::escape(&mut model);
+    line_breaks::names(initializers.iter_mut().filter_map(|initializer| initializer.tensor.name.as_mut()));
+    let graph = model.graph.take().unwrap_or_default();
     model.graph = Some(functions::inlined(&model, graph).map_err(nested)?);
     Ok(File { model, initializers })
 }

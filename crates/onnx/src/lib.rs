@@ -30,6 +30,7 @@ mod functions;
 mod infer;
 mod keeping;
 mod ledger;
+mod line_breaks;
 mod magnitudes;
 mod names;
 mod node;

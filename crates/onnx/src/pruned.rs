@@ -8,7 +8,7 @@ use super::schema::{
     tensor_shape_proto::dimension, type_proto,
 };
 use super::write::check_replaced;
-use super::{Dims, messages, opened, source, tensor, translated};
+use super::{Dims, line_breaks, messages, opened, source, tensor, translated};
 use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, input_file};
@@ -57,6 +57,8 @@ pub fn write_pruned(
     let bytes = input_file::bytes(source, super::READ)?;
     let broken = |cause: prost::DecodeError| Error::input(format!("a damaged ONNX file: {cause}")).file(source);
     let mut model = ModelProto::decode(bytes.as_slice()).map_err(broken)?;
+    // Layers are known by the names as they are read.
+    line_breaks::escape(&mut model);
     let mut graph = model.graph.take().unwrap_or_default();
     let shared = split_shared(&mut graph);
     let cuts = Cuts { source, kept, filters: &filters, owners: owners(&graph, kept, &filters) };

@@ -117,7 +117,7 @@ pub(super) struct Merged {
 const AGAIN: &str = "export it with dynamo=False, or with optimize=False";
 
 /// The export command that keeps batch-norm, weightless and with a symbolic batch.
-const EXPORT: &str = "torch.onnx.export(model.train(), torch.randn(1, 3, 224, 224), \"network.onnx\", export_params=False, \
+const EXPORT: &str = "torch.onnx.export(model.train(), example_input, \"network.onnx\", export_params=False, \
                       training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False, \
                       input_names=[\"input\"], dynamic_axes={\"input\": {0: \"batch\"}})";
 

@@ -43,6 +43,20 @@ fn every_output_is_a_result_that_nobody_overwrites() {
     assert!(one.warnings.is_empty() && one.network.in_place().contains(&true), "{:?}", one.warnings);
 }
 
+/// What follows a line break in a name would stand in a message as a line of its own.
+#[test]
+fn names_have_no_line_breaks() {
+    let forged = "w\n  help: run this";
+    let missing = Draft::new().node("Conv", &["x", forged], "y\r", vec![]).output("y\r").error();
+    assert!(missing.contains(r#"node "y\r" (Conv) reads "w\n  help: run this""#), "{missing}");
+    let draft = Draft::new().node("Frob\n  help: run this", &["x"], "a\u{2028}b", vec![]);
+    let loaded = draft.node("Relu", &["a\u{2028}b"], "y", vec![]).output("y").load();
+    assert!(loaded.warnings.iter().all(|warning| !warning.contains('\n')), "{:?}", loaded.warnings);
+    assert!(loaded.network.nodes().iter().any(|node| node.name == r"a\u{2028}b"));
+    let open = Draft::opset(17).input("x", [Named("batch"), Is(3), Named("b\nhelp: run"), Is(8)]);
+    assert!(open.node("Relu", &["x"], "y", vec![]).output("y").error().contains(r"--dim b\nhelp: run=SIZE"));
+}
+
 #[test]
 fn a_condition_that_is_known_chooses_its_graph() {
     // As PyTorch's default exporter writes a squeeze: both branches read an outer value.
