@@ -251,6 +251,8 @@ for batch in torch.utils.data.DataLoader(Slow(), num_workers=1, prefetch_factor=
 "#;
     let Some((scene, python)) = scene(script) else { return };
     record(&scene, "", &format!("{python} train.py")).succeeds();
+    // Its processes end with it, and remove what they made.
+    assert!(listed(&scene, "tmp").iter().all(|name| !name.starts_with("pymp-")), "{:?}", listed(&scene, "tmp"));
     let told = told(&scene, "rank0");
     assert_eq!(counts(&told), all_of_four());
     for kind in ["plain", "recorded"] {

@@ -24,8 +24,10 @@ def open_ranges():
     profiler runs is recorded by none. They are looked for where they are needed, because a hook for each would slow recorded iterations down."""
     from torch.autograd.profiler import record_function
 
-    # Without a call for each of them: with stacks the profiler would record it, a quarter of a million times.
-    ranges = [one for one in reversed(objects()) if type(one) is record_function]
+    # From 3.8 on Python keeps the order in which objects were made, by age. A list of all would be in itself, and hold all until it is collected, such as a
+    # DataLoader whose processes end with it. There is no call for each object: with stacks the profiler would record a quarter of a million.
+    ages = [(0,), (1,), (2,)] if sys.version_info >= (3, 8) else [()]
+    ranges = [one for age in ages for one in reversed(gc.get_objects(*age)) if type(one) is record_function]
     return [one for one in ranges if was_entered(one) and one.run_callbacks_on_exit]
 
 
@@ -35,10 +37,3 @@ def was_entered(one):
 
     kept = getattr(one, "record", None)
     return kept is not None or getattr(one, "handle", torch.zeros(0)).dtype == torch.uint8
-
-
-def objects():
-    """All there are, in the order in which they were made, where Python keeps it (from 3.8 on)."""
-    if sys.version_info < (3, 8):
-        return gc.get_objects()
-    return [one for generation in (2, 1, 0) for one in gc.get_objects(generation=generation)]
