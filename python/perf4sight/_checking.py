@@ -16,6 +16,8 @@ LEAST_MEMORY = 1 << 20
 SETTINGS = ("accumulate", "checkpoint", "frozen_normalisation", "loss", "precision", "trainable", "zero_grad")
 AMOUNT = re.compile(r"\s*([0-9]+[.]?[0-9]*)\s*([KMGT]?)(i?)B\s*", re.IGNORECASE)
 EXPECTED_MEMORY = "expected: at least 1 MiB (1048576 bytes): an amount with its unit, such as \"8GiB\", or a number of bytes"
+# Which filters go first where a module is pruned.
+MODES = ("l1", "random", "random_weighted")
 # A network's name is that of a file, which most file systems give 255 bytes.
 LONGEST_NAME = 200
 
@@ -78,6 +80,23 @@ def network_name(value: Any) -> Optional[str]:
     if value is not None and not (isinstance(value, str) and len(os.fsencode(value)) <= LONGEST_NAME):
         raise Error("name = %r\n  expected: a text of up to %d bytes" % (value, LONGEST_NAME))
     return value
+
+
+def share(value: Any) -> float:
+    """The share of all parameters that goes."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1:
+        near = "\n  help: did you mean %g?" % (value / 100) if is_number and 1 < value < 100 else ""
+        raise Error("level = %r\n  expected: the share of all parameters that goes, from 0 to below 1%s" % (value, near))
+    return value
+
+
+def mode(value: Any) -> str:
+    """Which filters go first, in small or capital letters."""
+    name = value.lower() if isinstance(value, str) else value
+    if name not in MODES:
+        raise Error("mode = %r\n  expected: %s" % (value, " or ".join(MODES)))
+    return name
 
 
 def patterns(value: Any) -> Tuple[str, ...]:

@@ -99,8 +99,12 @@ def empty(tensor: Any, size: "Sequence[int] | None" = None) -> Any:
 
 def copied(module: Any, memo: "Dict[int, Any] | None" = None) -> Any:
     """A copy; NetworkError for a module that cannot be copied."""
+    import torch
+
+    # What `torch.nn.utils.weight_norm` made of parameters, and makes anew where the module runs: `deepcopy` takes none of it.
+    made = [value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Tensor) and not value.is_leaf]
     try:
-        return copy.deepcopy(module, memo)
+        return copy.deepcopy(module, {**{id(value): value.detach().clone() for value in made}, **(memo or {})})
     except Exception as problem:
         raise NetworkError("%s cannot be copied: %s: %s" % (type(module).__name__, type(problem).__name__, problem)) from problem
 

@@ -23,8 +23,10 @@ PLAIN_WEIGHTS = "torch.nn.utils.parametrize.remove_parametrizations of %s leaves
 PADDED = "where sequences are packed (pack_padded_sequence), give padded ones to the layer: that takes the most that packed ones can"
 OTHERWISE = "write what it names with operators that ONNX has"
 OF_ANY_BATCH = "\n  expected: a module that runs on inputs of these sizes, however long their first axis is, which is the batch: it was called with %d samples"
-# How PyTorch names an operator that it cannot export (`UnsupportedOperatorError`).
-MISSING = re.compile(r"operator '(aten::\w+)'")
+# How PyTorch names an operator that it cannot export (`UnsupportedOperatorError`), or not of these sizes (`SymbolicValueError`).
+MISSING = re.compile(r"operator (?:'aten::(\w+)'|(\w+),)")
+# What PyTorch adds to its words about a value of the graph.
+OF_VALUE = "[Caused by the value"
 # A line of PyTorch's may list the whole graph.
 LONGEST_LINE = 300
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -45,7 +47,8 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
 
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
         raise Error("networks are read with PyTorch 1.13 or newer, not %s" % torch.__version__)
-    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _without_checkpoints(), _bags_as_lookups(), _windows_by_axis():
+    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _without_checkpoints(), _bags_as_lookups(), _windows_by_axis(), \
+            _sizes_checked():
         warnings.simplefilter("always")
         try:
             onnx = _exported(module, names, tensors, weights)
@@ -66,9 +69,10 @@ def _exported_by_name(problem: NetworkError, other: NetworkError, exported: "Cal
     known: List[str] = []
     while True:
         missing = MISSING.search(str(problem.__cause__))
-        if missing is None or missing.group(1) in known:
+        operator = "aten::%s" % (missing.group(1) or missing.group(2)) if missing else ""
+        if not operator or operator in known:
             raise other
-        known.append(missing.group(1))
+        known.append(operator)
         try:
             return exported(known)
         except Unsupported as following:
@@ -81,7 +85,7 @@ def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], wei
     import torch
 
     classic = {} if "dynamo" not in torch.onnx.export.__code__.co_varnames else {"dynamo": False}
-    with _private.folder() as folder, _symbols.known(OPSET, known):
+    with _private.folder() as folder, _symbols.known(OPSET, tensors[0].shape[0], known):
         path = os.path.join(folder, "network.onnx")
         try:
             torch.onnx.export(
@@ -91,7 +95,7 @@ def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], wei
         except Error:
             raise
         except Exception as problem:  # whatever the module's own code or the exporter does not take
-            raise _failed(problem, module, tensors[0].shape[0]) from problem
+            raise _failed(problem, module, tensors) from problem
         with open(path, "rb") as file:
             return file.read()
 
@@ -132,17 +136,24 @@ def _without_weights(graph: Any, module: Any) -> None:
             graph.inputs.append(value)
 
 
-def _is_of_exporter(problem: Exception) -> bool:
-    """Whether the exporter failed, and not the module's own code."""
+def _is_of_exporter(problem: Exception, module: Any, tensors: Tuple[Any, ...]) -> bool:
+    """Whether the exporter failed, and not the module's own code: then that runs where it is not traced."""
     last = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(problem.__traceback__)][-1]
     import torch
 
     home = os.path.dirname(torch.__file__)
-    return any(last.startswith(os.path.join(home, part) + os.sep) for part in ("onnx", "jit"))
+    if any(last.startswith(os.path.join(home, part) + os.sep) for part in ("onnx", "jit")):
+        return True
+    try:
+        with torch.no_grad():
+            module(*tensors)
+        return True
+    except Exception:  # whatever its code says to these inputs
+        return False
 
 
-def _failed(problem: Exception, module: Any, samples: int) -> NetworkError:
-    """What went wrong, and in which part of the module, which was called with so many samples."""
+def _failed(problem: Exception, module: Any, tensors: Tuple[Any, ...]) -> NetworkError:
+    """What went wrong, and in which part of the module, which was called with these tensors."""
     names = {id(part): name for name, part in module.named_modules()}
     frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__)]
     running = [names[id(frame.f_locals["self"])] for frame in frames if id(frame.f_locals.get("self")) in names]
@@ -151,7 +162,8 @@ def _failed(problem: Exception, module: Any, samples: int) -> NetworkError:
     place = " (%s:%d)" % (lines[-1].filename, lines[-1].lineno or 0) if lines else ""
     answer = "%s%s: %s%s" % ("in %s: " % where if where else "", type(problem).__name__, _line(problem), place)
     message = "PyTorch cannot export %s: %s" % (type(module).__name__, answer)
-    return Unsupported(message, where) if _is_of_exporter(problem) else NetworkError(message, where, OF_ANY_BATCH % samples)
+    is_of_exporter = _is_of_exporter(problem, module, tensors)
+    return Unsupported(message, where) if is_of_exporter else NetworkError(message, where, OF_ANY_BATCH % tensors[0].shape[0])
 
 
 def homes() -> Tuple[str, str]:
@@ -168,7 +180,8 @@ def _first_cause(problem: BaseException) -> BaseException:
 def _line(problem: BaseException) -> str:
     """The first line of what a problem says."""
     lines = [line.strip() for line in COLOURS.sub("", str(problem)).splitlines() if line.strip()] or ["no word why"]
-    return lines[0] if len(lines[0]) <= LONGEST_LINE else lines[0][:LONGEST_LINE].rstrip() + " ..."
+    line = lines[0].partition(OF_VALUE)[0].rstrip()
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE].rstrip() + " ..."
 
 
 def _help(cause: BaseException, problem: BaseException, module: Any) -> str:
@@ -242,6 +255,28 @@ def _windows_by_axis() -> Iterator[None]:
             torch.Tensor.unfold = whole
         else:
             del torch.Tensor.unfold
+
+
+@contextlib.contextmanager
+def _sizes_checked() -> Iterator[None]:
+    """PyTorch's own checks of sizes, which are tensors while a module is traced, and which these checks do not take (`MaxUnpool2d`)."""
+    import torch
+
+    whole = getattr(torch, "_check_with", None)
+
+    def check(error: Any, condition: Any, message: Any) -> None:
+        with warnings.catch_warnings():  # PyTorch's code asks, not the module's
+            warnings.simplefilter("ignore")
+            condition = bool(condition) if isinstance(condition, torch.Tensor) else condition
+        whole(error, condition, message)
+
+    if whole:
+        torch._check_with = check
+    try:
+        yield
+    finally:
+        if whole:
+            torch._check_with = whole
 
 
 @contextlib.contextmanager

@@ -15,6 +15,8 @@ from ._slices import Slices, home_of
 EXPECTED = "\n  expected: a forward that holds no numbers of channels"
 # What helps where the module's own code does not run, and no layer of it.
 NAMELESS = "keep=[...] with patterns of the layers that this code ties together, such as keep=[\"encoder.*\"], leaves them as they are"
+# What helps where PyTorch's own attention keeps what is next to it.
+HEADS = "a MultiheadAttention has no heads of other sizes, so that all it reads and gives stays: ask for a lower level, or write the attention with layers"
 # Layers that are kept, one after the other, to see whether the rest can be pruned.
 TRIED = 4
 # What the program ends with where a level cannot be reached.
@@ -45,10 +47,7 @@ def prune(
     something else than the pruned network: that is answer as a `NetworkError`, which names the layers to `keep`. Optimizers know nothing of the
     copy's parameters; make them anew.
     """
-    if not isinstance(level, (int, float)) or not 0 <= level < 1:
-        near = "\n  help: did you mean %g?" % (level / 100) if isinstance(level, (int, float)) and 1 <= level < 100 else ""
-        raise Error("level = %r\n  expected: the share of all parameters that goes, from 0 to below 1%s" % (level, near))
-    patterns = _checking.patterns(keep)
+    level, mode, patterns = _checking.share(level), _checking.mode(mode), _checking.patterns(keep)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise Error("seed = %r\n  expected: a whole number" % (seed,))
     module = _network.unwrapped(model)
@@ -58,7 +57,8 @@ def prune(
     words = ["--equal-parts", "--level=%s" % (100 * level), "--mode=%s" % mode, "--seed=%d" % seed]
 
     layers = [layer["layer"] for layer in network.ask("inspect")["layers"]]
-    kept = [*_attentions(module, layers), *patterns]
+    attentions = _attentions(module, layers)
+    kept = [*attentions, *patterns]
 
     def pruned(more: Sequence[str]) -> Any:
         patterns = [one for pattern in [*kept, *more] for one in _by_name_and_place(pattern, layers)]
@@ -68,6 +68,10 @@ def prune(
         return pruned(())
     except NetworkError as problem:
         raise _helped(problem, pruned) from problem
+    except ProgramError as refused:
+        if refused.code != NOT_REACHED or not attentions:
+            raise
+        raise ProgramError("%s\n  help: %s" % (str(refused).partition("\n  help: ")[0], HEADS), refused.code) from refused
 
 
 def _pruned(module: Any, given: Any, network: _network.Network, words: Sequence[str]) -> Any:

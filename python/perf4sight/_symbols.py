@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any, Iterator, Protocol, Sequence
+from typing import Any, Callable, Iterator, Protocol, Sequence
 
 
 class _Graph(Protocol):
@@ -13,11 +13,11 @@ class _Graph(Protocol):
 
 
 @contextlib.contextmanager
-def known(opset: int, others: Sequence[str] = ()) -> Iterator[None]:
-    """The exporter with these operators, and afterwards as it was; `others` are those that the program knows by name and shapes alone."""
+def known(opset: int, samples: int, others: Sequence[str] = ()) -> Iterator[None]:
+    """The exporter with these operators, and afterwards as it was; `others` are those that the program knows by name and shapes alone, of so many samples."""
     import torch
 
-    words = {"aten::adaptive_avg_pool2d": _adaptive_pool, "aten::rms_norm": _rms_norm, "aten::contiguous": _contiguous, **{name: _named for name in others}}
+    words = {"aten::adaptive_avg_pool2d": _adaptive_pool, "aten::rms_norm": _rms_norm, "aten::contiguous": _contiguous, **{name: _named(samples) for name in others}}
     for operator, symbol in words.items():
         torch.onnx.register_custom_op_symbolic(operator, symbol, opset)
     try:
@@ -55,20 +55,21 @@ def _number(node: Any) -> "int | None":
     return int(node.t("value").item()) if node.kindOf("value") == "t" else int(node.i("value"))
 
 
-def _named(graph: Any, *inputs: Any) -> Any:
-    """An operator that ONNX has none for: its name, and the tensors that it reads. What depends on the batch has the shape of what is read first: the
-    exporter keeps no other shape of a result that it does not know."""
-    node = graph.original_node
-    tensors = [one for one in inputs if one is not None and one.type().kind() == "TensorType" and one.node().kind() != "onnx::Constant"]
-    shapes = [one.type().varyingSizes() or [None] for one in tensors]
-    kinds = [result.type() for result in node.outputs()]
-    has_batch = any(shape[0] is None for shape in shapes)
-    if has_batch and any((kind.varyingSizes() or [])[1:] != shapes[0][1:] for kind in kinds):
-        raise ValueError("what %s gives is not as large as what it reads" % node.kind())
-    made = graph.op("perf4sight::" + node.kind().rpartition("::")[2], *tensors, outputs=len(kinds))
-    for result, kind in zip(made if isinstance(made, (tuple, list)) else [made], kinds):
-        result.setType(kind.with_sizes(shapes[0]) if has_batch else kind)
-    return made
+def _named(samples: int) -> Callable[..., Any]:
+    """An operator that ONNX has none for: its name, and the tensors that it reads. What it gives was traced with so many samples: with an axis of this
+    length first, where what it reads has a batch there."""
+    def symbol(graph: Any, *inputs: Any) -> Any:
+        node = graph.original_node
+        tensors = [one for one in inputs if one is not None and one.type().kind() == "TensorType" and one.node().kind() != "onnx::Constant"]
+        kinds = [result.type() for result in node.outputs()]
+        has_batch = any((one.type().varyingSizes() or [None])[0] is None for one in tensors)
+        if has_batch and any((kind.varyingSizes() or [None])[0] != samples for kind in kinds):
+            raise ValueError("what %s gives has no batch first" % node.kind())
+        made = graph.op("perf4sight::" + node.kind().rpartition("::")[2], *tensors, outputs=len(kinds))
+        for result, kind in zip(made if isinstance(made, (tuple, list)) else [made], kinds):
+            result.setType(kind.with_sizes([None, *kind.varyingSizes()[1:]]) if has_batch else kind)
+        return made
+    return symbol
 
 
 def _adaptive_pool(graph: _Graph, image: Any, size: Any) -> Any:

@@ -471,6 +471,29 @@ class Greatest(nn.Module):
         return self.layers(torch.cummax(self.layers(x), 1)[0])
 
 
+class Unpooled(nn.Module):
+    """A pooling whose places the next layer reads, as in SegNet."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.down, self.up = nn.Conv2d(3, 8, 3, padding=1), nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+
+    def forward(self, images):
+        return self.up(*self.down(self.stem(images)))
+
+
+class Attentive(nn.Module):
+    """PyTorch's own attention between two layers, and nothing else."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.attention, self.last = nn.Linear(16, 32), nn.MultiheadAttention(32, 4, batch_first=True), nn.Linear(32, 4)
+
+    def forward(self, words):
+        words = self.first(words)
+        return self.last(self.attention(words, words, words)[0].mean(1))
+
+
 class Upsampled(nn.Module):
     """A sequence that a transposed convolution makes twice as long, as in generators of sound."""
 

@@ -18,9 +18,9 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Adapted, Applied, Attending, Averaged, Bags, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved, Images, Letters, Losing, Magnified, Masked, Momentum, Normalised,
+from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved, Images, Letters, Losing, Magnified, Masked, Momentum, Normalised,
                       OneNumber, Painted, Paired, Placed, Pooled, Recurrent, RunAgain, Scaled, Segments, Shaped, Spelled,
-                      Tokens, Turned, Twice, Unfolded, Ungraded, Upsampled, Windows, Words, between)
+                      Tokens, Turned, Twice, Unfolded, Ungraded, Unpooled, Upsampled, Windows, Words, between)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FINGERPRINT = os.path.join(ROOT, "fingerprinting", "epyc-1-core", "imagenet")
@@ -229,6 +229,20 @@ class Estimates(unittest.TestCase):
             self.assertLess(abs(estimated / truth - 1), 0.001, (estimated, truth))
 
     @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_poolings_that_no_exporter_writes_are_read_by_their_names(self):
+        images = torch.rand(64, 3, 32, 32)
+        for pooling in (nn.AdaptiveMaxPool2d(5), nn.FractionalMaxPool2d(3, 5)):
+            model = nn.Sequential(nn.Conv2d(3, 8, 3), pooling)
+            estimate = perf4sight.estimate_memory(model, images, optimizer="sgd_without_momentum")
+            self.assertLess(abs(estimate.tensors_bytes / counted(model, images) - 1), 0.01)
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_places_of_a_pooling_are_given_back(self):
+        model = Unpooled()
+        estimate = perf4sight.estimate_memory(model, IMAGES, optimizer="sgd_without_momentum")
+        self.assertLess(abs(estimate.tensors_bytes / counted(model, IMAGES) - 1), 0.001)
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
     def test_what_no_exporter_writes_is_read_by_its_name(self):
         model, inputs = Greatest(), torch.rand(64, 32)
         estimate = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum")
@@ -409,9 +423,11 @@ class Refusals(unittest.TestCase):
         return raised.exception
 
     def test_levels_are_shares(self):
-        for level, reply in [(50, r"did you mean 0\.5\?"), ("50%", "from 0 to below 1"), (-0.1, "from 0 to below 1")]:
+        for level, reply in [(50, r"did you mean 0\.5\?"), ("50%", "from 0 to below 1"), (-0.1, "from 0 to below 1"), (1.0, "below 1$"), (True, "below 1$")]:
             with self.assertRaisesRegex(perf4sight.Error, reply):
                 perf4sight.prune(nn.Linear(8, 8), level, torch.ones(4, 8))
+        with self.assertRaisesRegex(perf4sight.Error, "mode = 'l2'\n  expected: l1 or random or random_weighted"):
+            perf4sight.prune(nn.Linear(8, 8), 0.5, torch.ones(4, 8), mode="l2")
 
     def test_what_is_no_one_network(self):
         row = torch.ones(4, 8)
@@ -612,7 +628,7 @@ class Pruning(unittest.TestCase):
             smaller(IMAGES).sum().backward()
         perf4sight.prune(Gained(()), 0.4, IMAGES, keep=["gain"])
         # The sum ties the block that is kept to all other channels.
-        with self.assertRaisesRegex(perf4sight.ProgramError, "no filter can go\n  stem keeps 16 channels: block is to keep"):
+        with self.assertRaisesRegex(perf4sight.ProgramError, "no filter can go\n  stem keeps 16 channels: block keeps all its channels"):
             perf4sight.prune(Gained(()), 0.4, IMAGES, keep=["block"])
 
     def test_what_goes_wrong_in_the_modules_own_code_is_told_with_its_line(self):
@@ -663,6 +679,24 @@ class Pruning(unittest.TestCase):
     def test_recurrent_layers_keep_their_sizes(self):
         with self.assertRaisesRegex(perf4sight.ProgramError, "can go"):
             perf4sight.prune(Recurrent(nn.GRU), 0.5, torch.rand(4, 9, 16))
+
+    def test_modes_are_known_in_capital_letters(self):
+        self.assertLess(weights(perf4sight.prune(Images(), 0.5, IMAGES, mode="L1")), 0.6 * weights(Images()))
+
+    def test_attention_that_keeps_all_is_named(self):
+        with self.assertRaisesRegex(perf4sight.ProgramError, "no filter can go(.|\n)*help: a MultiheadAttention has no heads of other sizes") as raised:
+            perf4sight.prune(Attentive(), 0.3, torch.rand(4, 6, 16))
+        self.assertNotIn("requested", str(raised.exception))
+
+    def test_weights_that_a_hook_makes_are_made_in_the_copy(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = nn.Sequential(nn.utils.weight_norm(nn.Conv2d(3, 16, 3)), nn.Conv2d(16, 32, 3), nn.Conv2d(32, 16, 3))
+        smaller = perf4sight.prune(model, 0.4, IMAGES)
+        self.assertLess(smaller[1].out_channels, 32)
+        smaller[0].weight_g.data.zero_()  # which the weight is made of
+        smaller(IMAGES).sum().backward()
+        self.assertEqual(float(smaller[0].weight.abs().max()), 0)
 
     def test_what_cannot_be_cut_is_told(self):
         with warnings.catch_warnings():

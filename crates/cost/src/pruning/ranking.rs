@@ -86,7 +86,7 @@ impl Ranking {
                 "l1 pruning of {} needs the weights of \"{first}\"",
                 pruner.network.name()
             ))
-            .help("export the network with its weights, or choose mode = random"));
+            .help("export the network with its weights, none of them computed of others (torch.nn.utils.parametrize), or choose mode = random"));
         }
         Ok(Ranking(layers.into_iter().map(Option::unwrap_or_default).collect()))
     }

@@ -40,7 +40,7 @@ impl fmt::Display for Reason {
             Reason::FixedPartner(at) => write!(f, "combined at {at} with a tensor of fixed size"),
             Reason::Mixed(at) => write!(f, "not separable at {at}"),
             Reason::TooMany(at) => write!(f, "more channels than any network has, not followed from {at} on"),
-            Reason::Asked(at) => write!(f, "{at} is to keep all channels, as requested"),
+            Reason::Asked(at) => write!(f, "{at} keeps all its channels"),
             Reason::NoFilter => {
                 write!(f, "made by no convolution and no fully connected layer over tokens: others are not ranked")
             }
