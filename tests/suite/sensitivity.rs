@@ -152,7 +152,7 @@ fn a_docker_client_without_a_daemon_is_told_in_its_words_and_nothing_is_left() {
 
 #[test]
 fn of_two_profilers_one_waits_and_says_so() {
-    let scene = scene(&format!("touch $OUT\n{STEPS}"));
+    let scene = scene(&format!("touch $OUT\n{STEPS}")).file("taken/report.html", "mine");
     let start = |out: &str| {
         let arguments = format!("sensitivity {SHORT} --out {out} -- sh job.sh");
         let mut command = scene.command();
@@ -168,6 +168,8 @@ fn of_two_profilers_one_waits_and_says_so() {
     while !scene.path("first-ran").exists() {
         thread::sleep(Duration::from_millis(20));
     }
+    // What cannot be measured is refused at once.
+    scene.run(&format!("sensitivity {SHORT} --out taken -- sh job.sh")).fails(2).says("taken/report.html");
     let second = start("second");
     thread::sleep(Duration::from_secs(1));
     let interrupted = |child: Child, words: &str| {

@@ -89,7 +89,8 @@ fn block_html(block: &Block) -> Markup {
         Block::Table(table) => table_html(table, true),
         Block::Folded(table) => html! { details { summary { (table.title) } (table_html(table, false)) } },
         Block::Chart(chart) => chart_html(chart),
-        Block::Source(title, text) => html! { details { summary { (title) } pre tabindex="0" { (text) } } },
+        // To be copied, and seen before.
+        Block::Source(title, text) => html! { details open { summary { (title) } pre tabindex="0" { (text) } } },
     }
 }
 

@@ -177,7 +177,11 @@ impl Verb for Sensitivity {
         let _out = OutputFolder::new(&self.out);
         write::check_room(&self.out)?;
         match &self.nodes {
-            None => self.measure(&around, host, None, context),
+            None => {
+                // Other measurements, which may take hours, are not waited for in vain.
+                self.store(&around)?;
+                self.measure(&around, host, None, context)
+            }
             Some(nodes) => self.lead(nodes, around, host, context),
         }
     }

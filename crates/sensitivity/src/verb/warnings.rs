@@ -14,6 +14,8 @@ use perf4sight_report::significant;
 
 /// A job may appear to use this many times its CPUs, because clocks count hundredths of seconds.
 const EXCEEDING: f64 = 1.15;
+/// Where the upper end of a rate is this many times the lower one, it says nothing: other programs ran most of the time.
+const WIDE: f64 = 2.0;
 /// From this share of the time that a job may have waited for others, there is a warning.
 const SHARED: f64 = 0.1;
 
@@ -81,10 +83,20 @@ fn doubtful(point: &Point) -> Option<String> {
         1 => "in the only try".to_owned(),
         tries => format!("in all {tries} tries"),
     };
-    let [low, high] = point.rate()?.interval.map(significant);
+    let rate = true_rate(point.rate()?.interval);
     Some(format!(
-        "with {words}: other programs ran {tries} ({how}). The true rate is between {low} and {high} iterations/s. Without --slurm, the same command measures it once more"
+        "with {words}: other programs ran {tries} ({how}). {rate}. Without --slurm, the same command measures it once more"
     ))
+}
+
+/// The rate of a job without the programs that disturbed it.
+fn true_rate([low, high]: [f64; 2]) -> String {
+    match high > WIDE * low {
+        true => format!("The true rate is at least {} iterations/s, and how much more is not known", significant(low)),
+        false => {
+            format!("The true rate is between {} and {} iterations/s", significant(low), significant(high))
+        }
+    }
 }
 
 /// A warning about points during which others used the CPUs of the job, even if it had its full quota: with busy
@@ -214,5 +226,12 @@ mod tests {
         let warnings = shared([at(1.0, 0.02), at(0.25, 0.74)].iter()).unwrap();
         assert!(warnings.starts_with("with 0.25 CPUs: other programs used the same CPUs"), "{warnings}");
         assert_eq!(shared([at(1.0, 0.02)].iter()), None);
+    }
+
+    #[test]
+    fn an_upper_end_far_above_the_lower_one_is_not_told() {
+        assert_eq!(true_rate([9.6, 11.2]), "The true rate is between 9.60 and 11.2 iterations/s");
+        let open = true_rate([9.62, 98.0]);
+        assert!(open.starts_with("The true rate is at least 9.62 iterations/s") && !open.contains("98"), "{open}");
     }
 }

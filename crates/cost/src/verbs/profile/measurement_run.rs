@@ -171,7 +171,9 @@ impl MeasurementRun<'_> {
             Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
         }
         let [seconds, waiting] = [worked, waited].map(|time| time.as_secs_f64());
-        let spent = Spent { seconds, measuring: measurement.seconds(), waiting };
+        // The clock of a board without a battery may stand still, at 1970.
+        let measuring = measurement.seconds();
+        let spent = Spent { seconds: seconds.max(measuring), measuring, waiting };
         match place {
             Some(place) => state.repeat(&planned, place, &measurement, spent),
             None => {
