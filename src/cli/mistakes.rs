@@ -9,16 +9,33 @@ use std::path::Path;
 
 /// The intended input, where clap reports a different error.
 pub(super) fn meant(error: &clap::Error, typed: &[String]) -> Option<Error> {
-    let first = typed.first().filter(|word| !word.starts_with('-'))?;
-    let Some(spec) = VERBS.iter().find(|spec| spec.table.section == first) else { return mistyped_verb(first) };
-    if error.kind() == ErrorKind::MissingRequiredArgument {
-        return needs_another(spec, typed);
+    let verb = typed.iter().find(|word| !is_global(word)).filter(|word| !word.starts_with('-'));
+    let spec = verb.and_then(|verb| VERBS.iter().copied().find(|spec| spec.table.section == verb));
+    if let (Some(verb), None) = (verb, spec) {
+        return mistyped_verb(verb);
     }
-    if error.kind() != ErrorKind::UnknownArgument {
-        return None;
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::InvalidUtf8, _) => no_text(typed),
+        (ErrorKind::MissingRequiredArgument, _) => needs_another(spec?, typed),
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) => {
+            spec.and_then(|spec| without_dashes(spec, typed, unknown)).or_else(|| unknown_flag(spec, unknown))
+        }
+        _ => None,
     }
-    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
-    without_dashes(spec, typed, unknown).or_else(|| unknown_flag(spec, unknown))
+}
+
+/// Whether a word is one of the flags that may stand before a verb.
+fn is_global(word: &str) -> bool {
+    ["--quiet", "--json"].contains(&word)
+}
+
+/// A word that is no text, where it has to be; of its bytes those that are none were replaced.
+fn no_text(typed: &[String]) -> Option<Error> {
+    let word = typed.iter().find(|word| word.contains(char::REPLACEMENT_CHARACTER))?;
+    Some(
+        Error::usage(format!("\"{word}\" is no text in UTF-8"))
+            .help("rename the file, or name it by a link (ln -s) whose name is text"),
+    )
 }
 
 /// clap would report the word after a mistyped verb, not the verb.
@@ -65,26 +82,40 @@ fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Er
     )
 }
 
-/// A flag that this verb does not have: the one it has for the same setting, or the nearest one.
-fn unknown_flag(spec: &VerbSpec, unknown: &str) -> Option<Error> {
-    let word = unknown.strip_prefix("--")?.split('=').next()?;
-    let flags: Vec<String> = settings(spec).filter_map(Setting::flag).collect();
-    let same = |word: &str| {
-        let elsewhere = VERBS.iter().flat_map(|spec| settings(spec)).find(|setting| is_spelled(setting, word));
-        elsewhere.and_then(|other| settings(spec).find(|own| own.key == other.key)?.flag())
+/// A flag that this verb, or the program where there is no verb, does not have: the one it has for the same setting, or the nearest one.
+fn unknown_flag(spec: Option<&VerbSpec>, unknown: &str) -> Option<Error> {
+    let flag = unknown.split('=').next().filter(|word| word.starts_with('-'))?;
+    let word = flag.trim_start_matches('-');
+    let own = || spec.into_iter().flat_map(settings);
+    let flags: Vec<String> = match spec {
+        Some(_) => own().filter_map(Setting::flag).chain(["quiet", "json", "help"].map(str::to_owned)).collect(),
+        None => super::command().get_arguments().filter_map(|one| one.get_long().map(str::to_owned)).collect(),
     };
-    let near = || nearest(word, flags.iter().map(String::as_str).chain(["quiet", "json", "help"])).map(str::to_owned);
+    let same = |word: &str| {
+        let mut elsewhere = VERBS.iter().flat_map(|spec| settings(spec)).filter(|setting| is_spelled(setting, word));
+        elsewhere.find_map(|other| own().find(|own| own.key == other.key)?.flag())
+    };
+    let near = || nearest(word, flags.iter().map(String::as_str).filter(|_| word.len() > 1)).map(str::to_owned);
+    let alike = || flags.iter().find(|flag| is_alike(flag, word)).cloned();
     // `--batch-size` where another verb calls it `--batch`.
-    let meant = same(word).or_else(near).or_else(|| same(word.split('-').next()?));
-    let error = Error::usage(format!("{} has no --{word}", spec.table.section));
+    let meant = same(word).or_else(alike).or_else(near).or_else(|| same(word.split('-').next()?));
+    let program = spec.map_or("perf4sight".to_owned(), |spec| format!("perf4sight {}", spec.table.section));
+    let error = Error::usage(format!("{} has no {flag}", spec.map_or("perf4sight", |spec| spec.table.section)));
     Some(match meant {
         Some(flag) => error.help(format!("did you mean --{flag}?")),
-        None => error.help(format!("perf4sight {} --help lists its options", spec.table.section)),
+        None => error.help(format!("{program} --help lists its options")),
     })
 }
 
 fn is_spelled(setting: &Setting, word: &str) -> bool {
-    setting.flag().as_deref() == Some(word) || setting.argument.alias == Some(word)
+    let short = setting.argument.short.map(String::from);
+    [setting.flag().as_deref(), setting.argument.alias, short.as_deref()].contains(&Some(word))
+}
+
+/// Whether a word begins a flag, or begins as one does: `mem` and `memory` are `mem-limit`.
+fn is_alike(flag: &str, word: &str) -> bool {
+    let begins = flag.split('-').next().is_some_and(|first| first.len() > 2 && word.starts_with(first));
+    flag.starts_with(word) || begins
 }
 
 fn settings(spec: &VerbSpec) -> impl Iterator<Item = &'static Setting> {

@@ -1,9 +1,7 @@
 //! Converts a verb's settings into arguments of clap, and the parsed arguments into the values of the verb.
 
 use super::words::Words;
-use clap::builder::{
-    FalseyValueParser, OsStringValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser,
-};
+use clap::builder::{FalseyValueParser, OsStringValueParser, StringValueParser, TypedValueParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use perf4sight_base::error::Result;
@@ -107,7 +105,7 @@ fn default(setting: &Setting) -> Option<&'static str> {
 fn value_parser(setting: &Setting) -> ValueParser {
     let setting = *setting;
     match (setting.kind, setting.argument.known) {
-        (Kind::Word(words), _) if !setting.many => PossibleValuesParser::new(words()).map(Value::Text).into(),
+        (Kind::Word(words), _) if !setting.many => Words(words()).try_map(move |word| setting.read(&word)).into(),
         (Kind::Path, _) => OsStringValueParser::new().try_map(move |word| path(&setting, word)).into(),
         (_, Some(known)) => Words(known()).try_map(move |word| setting.read(&word)).into(),
         (_, None) => StringValueParser::new().try_map(move |word| setting.read(&word)).into(),

@@ -3,7 +3,7 @@
 use super::Job;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::{Error, Kind, Result};
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ pub(super) fn outlines(jobs: &[Job], elsewhere: bool, context: &mut Context) -> 
             Some(late) => in_order(error, late, job.name()),
             None => error,
         })?;
+        outline.warnings.iter().for_each(|warning| context.warn(warning));
         foreseen.add(&outline);
         outlines.push(outline);
     }
@@ -48,9 +49,13 @@ pub(super) fn divisible(jobs: &[Job], context: &Context) -> Result<()> {
 
 fn foresee(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
     let outline = match job.section.divisible().filter(|_| elsewhere) {
-        Some(section) => section.outline_elsewhere(foreseen, context)?,
-        None => job.section.outline(foreseen, context)?,
+        Some(section) => section.outline_elsewhere(foreseen, context),
+        None => job.section.outline(foreseen, context),
     };
+    let outline = outline.map_err(|error| match error.configured() {
+        error if error.kind() == Kind::Config => job.values.at_section(error),
+        error => error,
+    })?;
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
     outline.writes.iter().try_for_each(|written| writable(written, job))?;
     Ok(outline)

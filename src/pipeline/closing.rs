@@ -2,10 +2,11 @@
 
 use super::Ending;
 use super::findings::Findings;
+use perf4sight_base::atomic_write;
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, Noun, Summary};
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The parts of the finished sections that the closing lines show.
 pub(super) struct Closing {
@@ -53,5 +54,6 @@ impl Closing {
 }
 
 pub(super) fn show_files(files: &[(&'static str, PathBuf)], console: &Console) {
-    files.iter().for_each(|(what, path)| console.line(format_args!("{what}: {}", path.display())));
+    let named = |path: &Path| atomic_write::named(path).display().to_string();
+    files.iter().for_each(|(what, path)| console.line(format_args!("{what}: {}", named(path))));
 }

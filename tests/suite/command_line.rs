@@ -164,7 +164,12 @@ fn empty_lists_are_refused_where_they_would_ask_for_nothing() {
 fn more_threads_than_the_machine_runs_are_refused() {
     let scene = scripted("cpu", TX2, "");
     let check = scene.run("config.ini --check --set profile.threads=4096").fails(3);
-    check.says("threads = 4096, but this machine runs ");
+    // What is wrong with the device is said with the section.
+    check.says("threads = 4096, but this machine runs ").says("error: config.ini:");
+    let many = scene.run("config.ini --check --set profile.cpus=4096").fails(3);
+    many.says("error: config.ini:").says("a job cannot be given 4096 CPUs");
+    let beyond = scene.run("config.ini --check --set profile.mem_limit=500TiB");
+    beyond.says("mem_limit is 512000.00 GiB").says("the limit holds nothing");
     let mut noise = scene.command();
     noise.args(["profile", "--check-noise", "--threads", "4096", "--worker", "sh worker.sh"]);
     let noise = Outcome::of("profile --check-noise", noise.output().unwrap()).fails(3);
@@ -371,11 +376,25 @@ fn what_is_typed_by_mistake_is_answered_with_what_was_meant() {
     for (arguments, code, messages) in [
         ("prune squeezenet --level 0.5", 2, &["--level: 0.5 is less than one percent", "did you mean 50?"][..]),
         ("inspect resnet18 --input 320x320x3", 2, &["has its channels last", "write 3x320x320"]),
+        ("inspect resnet18 --input 320x320", 2, &["resnet18 reads images, not 320x320"]),
+        ("inspect resnet18@0.5", 2, &["did you mean resnet18@50?"]),
+        ("predict resnet18 --target orin --dataset ImageNet", 4, &["did you mean the dataset \"imagenet\"?"]),
+        ("predict resnet18 --target xavier", 3, &["jetson all others, as Xavier and Nano"]),
+        ("record -- A=1 python3 train.py", 2, &["A=1 sets a variable", "write env A=1 python3 train.py"]),
         ("predict resnet18 --target orin --bs -4", 2, &["\"-4\" is not a whole number from 1 to 1000000"]),
         ("predict resnet18 --target orin --bs x", 2, &["\"x\" is not a whole number from 1 to 1000000"]),
         ("profile --check-noise --seconds soon", 2, &["\"soon\" is not a whole number"]),
         ("predict resnet18 --target orin --batch 4", 2, &["predict has no --batch", "did you mean --bs?"]),
+        ("--quiet predict resnet18 --target orin --batch 4", 2, &["predict has no --batch", "did you mean --bs?"]),
+        ("predict resnet18 --target orin -bs 4", 2, &["predict has no -b", "did you mean --bs?"]),
         ("predict resnet18 --target orin --mem-limt 4GiB", 2, &["did you mean --mem-limit?"]),
+        ("predict resnet18 --target orin --mem 4GiB", 2, &["did you mean --mem-limit?"]),
+        ("predict resnet18 --target orin --memory 4GiB", 2, &["did you mean --mem-limit?"]),
+        ("predict resnet18 --target orin --precision fp16", 2, &["did you mean amp_fp16?"]),
+        ("predict resnet18 --target orin --precision float32", 2, &["did you mean fp32?"]),
+        ("predict resnet18 --target orin --mem-limit -8", 2, &["\"-8\" is not an amount of memory"]),
+        ("-x predict resnet18", 2, &["perf4sight has no -x", "perf4sight --help"]),
+        ("--json prdict resnet18", 2, &["did you mean \"predict\"?"]),
         (
             "replay traces --overwrite",
             2,
@@ -387,6 +406,7 @@ fn what_is_typed_by_mistake_is_answered_with_what_was_meant() {
             &["perf4sight replay --record -- torchrun --nproc-per-node 2 train.py"],
         ),
         ("record python3 train.py", 2, &["behind two dashes", "perf4sight record -- python3 train.py"]),
+        ("--json record python3 train.py", 2, &["behind two dashes", "perf4sight --json record -- python3 train.py"]),
         ("record -- train.py --lr 1", 2, &["train.py is a script of Python", "write python3 train.py --lr 1"]),
         ("sensitivity --cpu 4 train.py --dali", 2, &["perf4sight sensitivity --cpu 4 -- python3 train.py --dali"]),
         ("sensitivity train.py", 2, &["train.py is no profile", "perf4sight sensitivity -- python3 train.py"]),

@@ -254,7 +254,7 @@ fn the_zoo_is_listed_and_exported() {
     let committed = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("models/imagenet"));
     assert_eq!(committed.len(), 7);
     assert!(files(&scene.path("out")) == committed, "write them anew: perf4sight networks --export models/imagenet");
-    scene.run("networks --dataset cifr").fails(2).says("a similar value exists: 'cifar10'");
+    scene.run("networks --dataset cifr").fails(2).says("did you mean cifar10?");
 }
 
 /// The networks of the TX2 measurements come from the same architectures.
@@ -364,12 +364,14 @@ fn networks_of_others_in_the_folder_stay() {
     let folder = "models/pruned/random_pruning/imagenet";
     let config = "[create_network_dataset]\nnetworks= squeezenet\npruning_perc= [0, 50]\n";
     let scene = scene(config).file(&format!("{folder}/squeezenet_50.onnx"), with_weights("conv", [1, 1], 1.0));
-    scene.run(CONFIG).fails(2).says("squeezenet_50.onnx").says("overwrite = True");
+    for arguments in [format!("{CONFIG} --check"), CONFIG.to_owned()] {
+        scene.run(&arguments).fails(3).says("squeezenet_50.onnx").says("overwrite = True");
+    }
     assert!(!scene.path(&format!("{folder}/squeezenet_0.onnx")).exists());
     scene.run(&format!("{CONFIG} --set create_network_dataset.overwrite=True")).succeeds();
     scene.run(CONFIG).succeeds();
     // Nor is a table of the same name replaced, whose columns are others.
     fs::write(scene.path(&format!("{folder}/variants.csv")), "name,grade\nme,1.0\n").unwrap();
-    scene.run(CONFIG).fails(2).says("variants.csv");
+    scene.run(&format!("{CONFIG} --check")).fails(3).says("variants.csv");
     assert_eq!(scene.read(&format!("{folder}/variants.csv")), "name,grade\nme,1.0\n");
 }

@@ -215,6 +215,7 @@ fn the_answer_comes_first_in_a_sentence() {
     );
     let largest = fits.rsplit_once("; the largest safe batch is ").unwrap().1.to_owned();
     // A sample more is no longer safe, and far more does not fit: said after what does, and forwards.
+    predict(&scene, "resnet18 --mem-limit 500GiB").succeeds().says("mem_limit is 500.00 GiB").says("was profiled with");
     let far = first(&format!("resnet18 --bs {largest},1000000 --mem-limit 8192MiB"));
     assert!(far.contains("does not fit into 8 GiB (> 99.9 % sure)") && far.contains(&largest), "{far}");
     let none = first("resnet18 --mem-limit 20MiB");

@@ -92,7 +92,7 @@ fn files_of_others_are_replaced_only_where_that_is_asked_for() {
     scene.run("prune in.onnx --level 30 --out in.onnx --overwrite").succeeds();
     assert!(fs::read(scene.path("in.onnx")).unwrap() != theirs);
     // What is there now is the program's own, as is what a link leads to.
-    scene.run("prune resnet18 --level 30 --out link.onnx").succeeds();
+    scene.run("prune resnet18 --level 30 --out link.onnx").succeeds().prints("pruned network: link.onnx -> in.onnx");
     assert!(scene.path("link.onnx").is_symlink());
     assert_eq!(scene.run("inspect in.onnx --json").succeeds().json()["classes"], 1000);
 }

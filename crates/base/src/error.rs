@@ -171,6 +171,11 @@ impl Error {
         Error { kind, ..self }
     }
 
+    /// Whether the message begins with a path.
+    pub fn has_place(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// What [`Error::help`] set.
     pub fn remedy(&self) -> Option<&str> {
         self.help.as_deref()

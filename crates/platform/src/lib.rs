@@ -86,7 +86,7 @@ const KNOWN: [(&str, &str); 9] = [
 ];
 
 /// How GPUs are called here, which people know by other names.
-const GPUS: &str = "an NVIDIA GPU with memory of its own is cuda_tf32, an H100, H200 or GH200 hopper_tf32; cuda and hopper where a program turns TF32 off for convolutions, which PyTorch has on";
+const GPUS: &str = "an NVIDIA GPU with memory of its own is cuda_tf32, an H100, H200 or GH200 hopper_tf32; cuda and hopper where a program turns TF32 off for convolutions, which PyTorch has on; of the boards tx2 is the TX2, orin every Orin, jetson all others, as Xavier and Nano";
 
 impl Platform {
     /// The names that [`Platform::named`] accepts.

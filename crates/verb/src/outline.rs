@@ -19,6 +19,8 @@ pub struct Outline {
     pub reads: Vec<KeyedPath>,
     /// Files and folders it writes.
     pub writes: Vec<KeyedPath>,
+    /// What a reader should know before it runs.
+    pub warnings: Vec<String>,
 }
 
 impl Outline {

@@ -122,6 +122,14 @@ impl Fitted {
         }
     }
 
+    /// Total memory of the profiled device, for a model of memory whose rows have it.
+    pub(super) fn capacity(&self) -> Option<Bytes> {
+        match self {
+            Fitted::Published(_) | Fitted::Latency(_) => None,
+            Fitted::Memory(memory) => memory.capacity(),
+        }
+    }
+
     /// Memory that the system of a board keeps, for a model of a board's memory.
     pub(super) fn kept_by_system(&self) -> Option<Bytes> {
         match self {

@@ -35,6 +35,11 @@ impl Fingerprint {
         self.fitted.kept_by_system().filter(|_| self.is_prior())
     }
 
+    /// Total memory of the profiled device, where it is known.
+    pub fn capacity(&self) -> Option<Bytes> {
+        self.fitted.capacity()
+    }
+
     /// Whether it rests on no measurement.
     pub fn is_prior(&self) -> bool {
         self.fitted_on.is_empty()

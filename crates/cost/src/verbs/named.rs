@@ -54,7 +54,7 @@ impl Named {
             return Ok(Named { network, remarks: Remarks { warnings, notes: Vec::new() } });
         }
         match word.split_once('@') {
-            Some((name, level)) => pruned(&known(name, dataset, extents)?, parse_level(level)?),
+            Some((name, level)) => pruned(&known(name, dataset, extents)?, parse_level(name, level)?),
             None => Ok(Named { network: known(word, dataset, extents)?, remarks: Remarks::default() }),
         }
     }
@@ -97,7 +97,7 @@ impl Remarks {
 /// Refuses a word that is neither a file, nor a known network, nor a known network with a level.
 pub(super) fn check(word: &str) -> Result<()> {
     let (name, level) = word.split_once('@').unwrap_or((word, "0"));
-    if is_file(word) { Ok(()) } else { check_name(name).and_then(|()| parse_level(level).map(drop)) }
+    if is_file(word) { Ok(()) } else { check_name(name).and_then(|()| parse_level(name, level).map(drop)) }
 }
 
 fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
@@ -109,14 +109,13 @@ fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
     }
     extents.check_channels(name)?;
     let images = Images::other(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
+        let known = Dataset::ALL.map(Dataset::name);
+        let meant = nearest(dataset, known).map(|known| format!("did you mean the dataset \"{known}\"?"));
         Error::input(format!(
             "how large the images of \"{dataset}\" are is not known, nor how many classes, so {name} cannot be built"
         ))
-        .expected(format!(
-            "a file, one of the datasets {}, or both input and classes",
-            Dataset::ALL.map(Dataset::name).join(", ")
-        ))
-        .help(AS_A_FILE)
+        .expected(format!("a file, one of the datasets {}, or both input and classes", known.join(", ")))
+        .help(meant.as_deref().unwrap_or(AS_A_FILE))
     })?;
     zoo::build(name, images)
 }
@@ -151,8 +150,10 @@ fn check_name(name: &str) -> Result<()> {
 /// The known name that this one was mistyped from. Numbers and single letters tell networks of a family apart, which are never meant
 /// for each other: vgg11_bn is no vgg16_bn, vit_l_16 no vit_b_16.
 fn mistyped(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let name = name.as_str();
     let telling = |name: &str| {
-        let letters = name.split('_').filter(|part| part.len() == 1).map(str::to_lowercase).collect::<Vec<_>>();
+        let letters = name.split('_').filter(|part| part.len() == 1).map(str::to_owned).collect::<Vec<_>>();
         let mut digits: Vec<char> = name.chars().filter(char::is_ascii_digit).collect();
         digits.sort_unstable();
         (letters, digits)
@@ -185,12 +186,15 @@ pub(super) fn is_file(word: &str) -> bool {
     ending.is_some_and(|ending| ending == "onnx" || FOREIGN.contains(&ending)) || word.contains('/') || path.exists()
 }
 
-fn parse_level(word: &str) -> Result<u8> {
+fn parse_level(name: &str, word: &str) -> Result<u8> {
     let level = word.parse().ok().filter(|level| *level <= 99);
     level.ok_or_else(|| {
-        Error::usage(format!("\"{word}\" is no level"))
-            .expected("the percentage to prune, 0 to 99")
-            .help("write resnet18@50, for example")
+        let share = word.parse().ok().filter(|share| (0.01..1.0).contains(share));
+        let help = match share.map(|share: f64| (100.0 * share).round()) {
+            Some(percent) => format!("did you mean {name}@{percent}?"),
+            None => format!("write {name}@50, for example"),
+        };
+        Error::usage(format!("\"{word}\" is no level")).expected("the percentage to prune, 0 to 99").help(help)
     })
 }
 
@@ -219,7 +223,7 @@ mod tests {
     #[test]
     fn another_network_is_not_taken_for_a_mistyped_one() {
         for (typed, meant) in
-            [("resnet81", "resnet18"), ("alexnt", "alexnet"), ("vgg61_bn", "vgg16_bn"), ("goglenet", "googlenet")]
+            [("resnet81", "resnet18"), ("ResNet18", "resnet18"), ("vgg61_bn", "vgg16_bn"), ("goglenet", "googlenet")]
         {
             assert_eq!(mistyped(typed), Some(meant), "{typed}");
         }

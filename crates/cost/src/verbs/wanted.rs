@@ -5,7 +5,7 @@ use super::extents::Extents;
 use super::named::{self, is_file};
 use super::source::{Device, Source};
 use super::step;
-use crate::fingerprint::{Fingerprints, file_name};
+use crate::fingerprint::{Fingerprint, Fingerprints, file_name};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
@@ -53,7 +53,17 @@ impl Wanted {
 
     /// The devices, at least one, and the step that each of them predicts.
     pub fn devices(&self, context: &mut Context) -> Result<Vec<Device>> {
-        self.source.devices(self, context)
+        let devices = self.source.devices(self, context)?;
+        for Device { fingerprints, .. } in &devices {
+            let capacity = fingerprints.memory.as_ref().and_then(Fingerprint::capacity);
+            if let Some((limit, capacity)) = self.limit.zip(capacity).filter(|(limit, capacity)| limit > capacity) {
+                let device = &fingerprints.subject().device;
+                context.warn(format!(
+                    "mem_limit is {limit}, and {device} was profiled with {capacity}: whether it has more is not known"
+                ));
+            }
+        }
+        Ok(devices)
     }
 
     /// The error where what fits is asked of fingerprints without one of memory.

@@ -86,7 +86,7 @@ pub fn build(name: &str, images: impl Into<Images>) -> Result<Network> {
     let ((name, family), images) = (family(name)?, images.into());
     let input = images.input();
     if input.rank() != 3 {
-        return Err(Error::input(format!("{name} reads images, not {input}")).expected("a shape such as 3x320x320"));
+        return Err(Error::usage(format!("{name} reads images, not {input}")).expected("a shape such as 3x320x320"));
     }
     build_with(name, family, input.clone(), images.classes()).map_err(|misfit| {
         let error = Error::input(format!("{name} does not fit the {input} images of {}: {misfit}", images.word()));

@@ -104,7 +104,7 @@ impl Kind {
     pub fn read(&self, word: &str) -> Result<Value, String> {
         let value = match self {
             Kind::Integer(..) | Kind::Number(_) => bare(word.trim()),
-            Kind::Memory(_) if number(word).is_some() => return Err(unitless(word)),
+            Kind::Memory(_) if number(word).is_some_and(|number| number > 0.0) => return Err(unitless(word)),
             Kind::Flag | Kind::Memory(_) | Kind::Time | Kind::Text | Kind::Word(_) | Kind::Path => Value::from(word),
         };
         match self.admits(&value) {
@@ -131,11 +131,14 @@ fn unitless(word: &str) -> String {
     format!("{word} has no unit; write {word}GiB or {word}MiB (of 1024), {word}GB or {word}MB (of 1000)")
 }
 
-/// The listed words whose last part abbreviates a word: bf16 is bfloat16.
+/// The listed words whose last part abbreviates a word: bf16 is bfloat16. Of numbers in floating point the usual abbreviation is fp.
 fn abbreviated(word: &str, known: &[&str]) -> Option<String> {
+    let word = word.to_ascii_lowercase().replace("float", "fp");
     let abbreviates = |short: &str| {
         let mut letters = word.chars();
-        short.len() > 2 && short.chars().all(|wanted| letters.any(|letter| letter.eq_ignore_ascii_case(&wanted)))
+        short.len() > 2
+            && word.starts_with(&short[..1])
+            && short.chars().all(|wanted| letters.any(|letter| letter.eq_ignore_ascii_case(&wanted)))
     };
     let meant = known.iter().copied().filter(|name| name.rsplit('_').next().is_some_and(abbreviates));
     let meant: Vec<&str> = meant.collect();
@@ -155,11 +158,27 @@ mod tests {
         let precisions = Kind::Word(|| vec!["fp32", "amp_bf16", "amp_fp16", "bf16"]);
         let remedy = |kind: Kind, wrong: Value| kind.remedy(&wrong).unwrap_or_default();
         assert_eq!(remedy(precisions, Value::from("bfloat16")), "did you mean amp_bf16 or bf16?");
-        assert_eq!(remedy(precisions, Value::from("fp16")), "did you mean amp_fp16?");
+        for half in ["fp16", "float16", "FP16"] {
+            assert_eq!(remedy(precisions, Value::from(half)), "did you mean amp_fp16?");
+        }
+        assert_eq!(remedy(precisions, Value::from("float32")), "did you mean fp32?");
         assert_eq!(remedy(precisions, Value::from("amp_bf61")), "did you mean amp_bf16?");
         assert_eq!(remedy(precisions, Value::from("double")), "");
         // Levels are percentages.
         assert_eq!(remedy(Kind::Integer(0, 99), Value::Number(0.5)), "did you mean 50?");
         assert_eq!(remedy(Kind::Integer(0, i64::MAX), Value::Number(0.5)), "");
+    }
+
+    #[test]
+    fn a_unit_is_proposed_for_an_amount_that_may_be_meant() {
+        let refused = |word| Kind::Memory("MiB").read(word).unwrap_err();
+        assert!(refused("8").contains("write 8GiB"), "{}", refused("8"));
+        for word in ["-8", "0"] {
+            assert!(
+                refused(word).contains("at least 1 MiB") && !refused(word).contains("no unit"),
+                "{}",
+                refused(word)
+            );
+        }
     }
 }

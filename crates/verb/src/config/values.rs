@@ -7,6 +7,7 @@ use super::setting::{Form, Missing, Setting, Surface};
 use super::table::Table;
 use perf4sight_base::error::{Error, Result, suggestion};
 use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 /// The values of one section, or of the arguments of a verb, by the settings of its table.
@@ -155,17 +156,15 @@ impl<'a> Values<'a> {
     /// so that words may hold blanks; none where it is unset.
     ///
     /// # Errors
-    /// A script where the program that runs it belongs; see [`Values::get`].
+    /// A first word that is no program, as a script or all words in one; see [`Values::get`].
     pub fn command(&self, key: &str) -> Result<Vec<String>> {
         let command: Vec<String> = self.get::<Option<Vec<String>>>(key)?.unwrap_or_default();
         let command: Vec<String> = match command.as_slice() {
             [line] if !self.is_behind_dashes(key) => line.split_whitespace().map(str::to_owned).collect(),
             _ => command,
         };
-        match command.first().filter(|program| program.ends_with(".py") && !program.contains('/')) {
-            Some(script) => Err(self
-                .error(key, format!("{script} is a script of Python, not a program"))
-                .help(format!("write python3 {}", command.join(" ")))),
+        match no_program(&command) {
+            Some((problem, repaired)) => Err(self.error(key, problem).help(format!("write {repaired}"))),
             None => Ok(command),
         }
     }
@@ -208,11 +207,17 @@ impl<'a> Values<'a> {
         match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
             Some(Origin::Override(text) | Origin::Argument(text)) => error.file(text),
             Some(Origin::Line(line)) => error.file(self.document.file()).line(*line),
-            None => {
-                let error = error.file(self.document.file());
-                self.section.map(|section| section.line).into_iter().fold(error, Error::line)
-            }
+            None => self.at_section(error),
         }
+    }
+
+    /// An error about a section of a configuration, placed there unless it has a place.
+    pub fn at_section(&self, error: Error) -> Error {
+        if error.has_place() {
+            return error;
+        }
+        let error = error.file(self.document.file());
+        self.section.map(|section| section.line).into_iter().fold(error, Error::line)
     }
 
     /// How people find a setting here: its key, or its flag.
@@ -249,5 +254,51 @@ impl<'a> Values<'a> {
     pub(super) fn written(&self, key: &str) -> Option<&Value> {
         let written = self.section.and_then(|section| section.entry(key)).map(|entry| &entry.value);
         written.filter(|value| **value != Value::None)
+    }
+}
+
+/// Why the first word of a command is no program, and the command that is meant.
+fn no_program(command: &[String]) -> Option<(String, String)> {
+    let (first, others) = command.split_first()?;
+    let inner: Vec<&str> = match Path::new(first).exists() {
+        true => vec![first],
+        false => first.split_whitespace().collect(),
+    };
+    let head = inner.first()?;
+    let sets_variable = head.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    });
+    let (problem, before) = match (sets_variable, head.ends_with(".py") && !head.contains('/'), inner.len()) {
+        (true, ..) => (format!("{head} sets a variable, as shells do, and is no program"), "env "),
+        (false, true, _) => (format!("{head} is a script of Python, not a program"), "python3 "),
+        (false, false, 2..) => {
+            (format!("\"{first}\" is one word, not a program and its arguments"), "its words apart: ")
+        }
+        (false, false, _) => return None,
+    };
+    let words: Vec<&str> = inner.iter().copied().chain(others.iter().map(String::as_str)).collect();
+    Some((problem, format!("{before}{}", words.join(" "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The meant commands are what bash and env(1) run.
+    #[test]
+    fn a_first_word_that_is_no_program_is_refused_with_the_command_that_is_meant() {
+        let meant = |words: &[&str]| no_program(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        for (words, repaired) in [
+            (&["python3 train.py"][..], "its words apart: python3 train.py"),
+            (&["train.py", "--lr", "1"], "python3 train.py --lr 1"),
+            (&["PYTHONPATH=x python3 train.py"], "env PYTHONPATH=x python3 train.py"),
+            (&["CUDA_VISIBLE_DEVICES=0", "python3", "train.py"], "env CUDA_VISIBLE_DEVICES=0 python3 train.py"),
+            (&["./run.sh --fast"], "its words apart: ./run.sh --fast"),
+        ] {
+            assert_eq!(meant(words).map(|(_, repaired)| repaired).as_deref(), Some(repaired), "{words:?}");
+        }
+        for words in [&["python3", "train.py", "a=b"][..], &["./train.py"], &["sh", "-c", "a b"]] {
+            assert_eq!(meant(words), None, "{words:?}");
+        }
     }
 }

@@ -12,8 +12,8 @@ use perf4sight_base::overwrite;
 use perf4sight_base::units::Percent;
 use perf4sight_network::zoo::Images;
 use perf4sight_onnx as onnx;
-use perf4sight_report::Progress;
-use perf4sight_verb::config::{Setting, Table, Values, flag, integer, path, text, word};
+use perf4sight_report::{Progress, Table};
+use perf4sight_verb::config::{self, Setting, Values, flag, integer, path, text, word};
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use rayon::prelude::*;
 use serde_json::json;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 /// The section.
 pub static SPEC: Spec = Spec {
-    table: Table {
+    table: config::Table {
         section: "create_network_dataset",
         about: "prunes networks to many levels and writes each variant as a network file",
         groups: &[SETTINGS],
@@ -58,6 +58,9 @@ const SETTINGS: &[Setting] = &[
         .help("Number of classes, if it differs from the dataset's or the file's. It, too, becomes part of the folder's name."),
     super::asking::OVERWRITE,
 ];
+
+/// The file of the table of the written networks.
+const VARIANTS: &str = "variants.csv";
 
 /// The file of the table of layers that could not be pruned.
 const UNPRUNABLE: &str = "unprunable.csv";
@@ -117,6 +120,7 @@ impl Section for CreateNetworkDataset {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
         let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
         let writes = variants.map(|variant| KeyedPath { key: "model_path", path: self.file(&variant) }).collect();
+        self.check_replaced()?;
         let levels = self.levels.len();
         let step = |source: &Source| format!("prune {} to {levels} levels into {}", source, self.folder().display());
         Ok(Outline { steps: self.sources.iter().map(step).collect(), writes, ..Outline::default() })
@@ -128,8 +132,7 @@ impl Verb for CreateNetworkDataset {
         if self.repeats > 1 && self.mode != Mode::RandomWeighted {
             context.warn("repeats counts only in mode random_weighted: one variant per level is written");
         }
-        let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
-        variants.map(|variant| self.file(&variant)).try_for_each(|file| onnx::check_replaced(&file, self.overwrite))?;
+        self.check_replaced()?;
         let (networks, unread) = self.load(context)?;
         networks.iter().flat_map(|loaded| &loaded.warnings).for_each(|warning| context.warn(warning));
         fs::create_dir_all(self.folder()).map_err(|cause| Error::io(self.folder(), "make this folder", &cause))?;
@@ -149,6 +152,17 @@ impl CreateNetworkDataset {
 
     fn file(&self, variant: &Variant) -> PathBuf {
         self.folder().join(format!("{variant}.onnx"))
+    }
+
+    /// Refuses to replace files of others.
+    fn check_replaced(&self) -> Result<()> {
+        let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
+        variants.map(|variant| self.file(&variant)).try_for_each(|file| onnx::check_replaced(&file, self.overwrite))?;
+        let tables = [(VARIANTS, tables::variants(&[])), (UNPRUNABLE, tables::unprunable(&[]))];
+        let check = |(name, table): (&str, Table)| {
+            overwrite::check_contents(&self.folder().join(name), table.to_csv(), self.overwrite)
+        };
+        tables.into_iter().try_for_each(check)
     }
 
     fn variants(&self, network: &str) -> Vec<Variant> {
@@ -223,7 +237,7 @@ impl CreateNetworkDataset {
     fn summarise(&self, networks: &[Loaded], made: &[Made]) -> Result<Summary> {
         let (written, missed): (Vec<&Made>, Vec<&Made>) = made.iter().partition(|made| self.keeps(made));
         let (variants, unprunable) = (tables::variants(&written), tables::unprunable(networks));
-        let csv = self.folder().join("variants.csv");
+        let csv = self.folder().join(VARIANTS);
         overwrite::save(&csv, variants.to_csv(), self.overwrite)?;
         overwrite::save(&self.folder().join(UNPRUNABLE), unprunable.to_csv(), self.overwrite)?;
         Ok(Summary {

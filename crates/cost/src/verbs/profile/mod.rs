@@ -33,11 +33,9 @@ pub use profile_log::ProfileLog;
 use super::NETWORKS;
 use super::images;
 use super::named::Remarks;
-use crate::device::kind::DeviceKind;
 use crate::device::{self, Device};
 use crate::plan::Plan;
 use perf4sight_base::error::Result;
-use perf4sight_machine::description::Description;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Step, Variable};
 use perf4sight_verb::{Context, Divisible, Foreseen, Outline, Section, Spec, Summary, Verb};
@@ -102,7 +100,6 @@ impl Verb for Profile {
             let files = self.write_tests(&tests)?;
             return Ok(Summary { headline: "wrote the test configuration".to_owned(), files, ..Summary::default() });
         }
-        self.warn_of_idle_limits(context);
         let (counts, mut files) = self.measure(&tests, &present, context)?;
         if self.save {
             files.push(("rows", self.places.log_dir.clone()));
@@ -112,14 +109,6 @@ impl Verb for Profile {
 }
 
 impl Profile {
-    /// Warns of limits above the memory of this machine, if it is the one that is measured.
-    fn warn_of_idle_limits(&self, context: &mut Context) {
-        let is_here = self.device.kind == DeviceKind::Cpu && self.device.routes.is_empty();
-        let limits = [("mem_limit", self.device.mem_limit), ("kernel_mem_limit", self.device.limits.memory)];
-        let beyond = limits.into_iter().filter(|_| is_here);
-        beyond.filter_map(|(key, limit)| Description::here().beyond(key, limit)).for_each(|words| context.warn(words));
-    }
-
     /// Writes the test configuration, if requested, and returns its files.
     fn write_tests(&self, tests: &[NetworkTests]) -> Result<Vec<(&'static str, PathBuf)>> {
         if !self.create_config {

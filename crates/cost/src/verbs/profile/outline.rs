@@ -4,9 +4,11 @@ use super::calibration::is_calibration;
 use super::test_config::{self, NetworkTests};
 use super::{Choice, NOT_KEPT, Planned, Profile, estimate, profile_log};
 use crate::device::check_all;
+use crate::device::kind::DeviceKind;
 use crate::plan::{Ledger, Share, Status};
 use crate::records::row_file;
 use perf4sight_base::error::Result;
+use perf4sight_machine::description::Description;
 use perf4sight_step::workload::Variable;
 use perf4sight_verb::{Foreseen, KeyedPath, Outline};
 use std::path::Path;
@@ -21,9 +23,17 @@ impl Profile {
             self.foresee_config(&tests, &mut outline);
         }
         if self.run_profiling {
+            outline.warnings.extend(self.idle_limit());
             self.foresee_runs(&tests, foreseen, executable, &mut outline)?;
         }
         Ok(outline)
+    }
+
+    /// A warning about a memory limit above the memory of this machine, if it is the one that is measured. The kernel's own limit is refused
+    /// there.
+    fn idle_limit(&self) -> Option<String> {
+        let is_here = self.device.kind == DeviceKind::Cpu && self.device.routes.is_empty();
+        is_here.then(|| Description::here().beyond("mem_limit", self.device.mem_limit)).flatten()
     }
 
     pub(super) fn foresee_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
