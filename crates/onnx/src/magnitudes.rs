@@ -21,6 +21,14 @@ pub type Magnitudes = BTreeMap<String, Vec<f64>>;
 pub(super) const WITH_WEIGHTS: &str =
     "export with the weights: torch.onnx.export(..., export_params=True), and keep a .data file next to the .onnx file";
 
+/// Why a file has none.
+pub(super) const GIVEN: &str = "they are an input of the graph";
+
+/// The error about a layer without weights.
+pub(super) fn without_weights(path: &Path, layer: &str, why: &str) -> Error {
+    Error::input(format!("holds no weights for \"{layer}\": {why}")).file(path).help(WITH_WEIGHTS)
+}
+
 enum Payload {
     Bytes(PathBuf, Range<u64>),
     Message,
@@ -38,11 +46,10 @@ pub(super) fn read(
     let mut magnitudes = BTreeMap::new();
     let ranked = network.nodes().iter().zip(network.ranked()).filter_map(|(node, ranked)| ranked.then_some(node));
     for Node { name: node, op, .. } in ranked {
-        let missing =
-            |why: &str| Error::input(format!("holds no weights for \"{node}\": {why}")).file(path).help(WITH_WEIGHTS);
+        let missing = |why: &str| without_weights(path, node, why);
         // Of filters that are computed while the network runs there is no magnitude, which matters only where the layer is pruned.
         let Some(Filters { tensor, axis }) = filters.get(node) else { continue };
-        let initializer = stored.get(tensor.as_str()).ok_or_else(|| missing("they are an input of the graph"))?;
+        let initializer = stored.get(tensor.as_str()).ok_or_else(|| missing(GIVEN))?;
         let values = values(path, initializer).map_err(|why| missing(&why))?;
         let dims = dims(&initializer.tensor).unwrap_or_default();
         magnitudes.insert(node.clone(), of_groups(&values, &dims, *axis, groups(op)).ok_or_else(|| missing(CUT_OFF))?);

@@ -2,7 +2,7 @@
 
 use super::file::Initializer;
 use super::ledger::Filters;
-use super::magnitudes::{WITH_WEIGHTS, payload};
+use super::magnitudes::{GIVEN, WITH_WEIGHTS, payload, without_weights};
 use super::schema::{
     GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto, tensor_proto::DataLocation,
     tensor_shape_proto::dimension, type_proto,
@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
+
+mod views;
 
 #[cfg(test)]
 mod tests;
@@ -60,6 +62,7 @@ pub fn write_pruned(
     // Layers are known by the names as they are read.
     line_breaks::escape(&mut model);
     let mut graph = model.graph.take().unwrap_or_default();
+    check_stored(source, &graph, kept, &filters)?;
     let shared = split_shared(&mut graph);
     let cuts = Cuts { source, kept, filters: &filters, owners: owners(&graph, kept, &filters) };
     cuts.cut(&mut graph, &file.initializers, &shared)?;
@@ -73,6 +76,21 @@ pub fn write_pruned(
     check_same(&bytes, source, dims, pruned)?;
     let mark = mark(&bytes);
     atomic_write::save(out, [bytes, mark].concat())
+}
+
+/// Refuses a file without the weights of a layer that becomes smaller.
+fn check_stored(
+    source: &Path,
+    graph: &GraphProto,
+    kept: &BTreeMap<&str, Kept>,
+    filters: &BTreeMap<String, Filters>,
+) -> Result<()> {
+    let stored: BTreeSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
+    let given: BTreeSet<&str> = graph.input.iter().map(ValueInfoProto::name).collect();
+    let is_missing = |tensor: &str| given.contains(tensor) && !stored.contains(tensor);
+    let missing =
+        kept.keys().find(|layer| filters.get(**layer).is_some_and(|filters| is_missing(filters.tensor.as_str())));
+    missing.map_or(Ok(()), |layer| Err(without_weights(source, layer, GIVEN)))
 }
 
 /// The key of the note at the end of a file that was written here: the checksum of all before it, so that weights which were trained
@@ -179,6 +197,7 @@ impl Cuts<'_> {
         let own: Vec<(&str, &Initializer)> = own.collect();
         stored.extend(own);
         let groups = self.narrow(graph);
+        views::resize(graph, &self.features(graph));
         for tensor in &mut graph.initializer {
             let is_cut = self.owners.contains_key(tensor.name());
             let Some(initializer) = stored.get(tensor.name()).filter(|_| is_cut || is_elsewhere(tensor)) else {
@@ -218,6 +237,17 @@ impl Cuts<'_> {
             }
         }
         groups
+    }
+
+    /// How many features layers read before and now, by their weights.
+    fn features(&self, graph: &GraphProto) -> BTreeMap<String, [usize; 2]> {
+        let of = |tensor: &TensorProto| {
+            let (layer, kept) = self.kept.get_key_value(self.owners.get(tensor.name())?)?;
+            let filters = self.filters.get(*layer).filter(|filters| filters.tensor == tensor.name())?;
+            let before = *tensor::dims(tensor)?.get(1_usize.checked_sub(filters.axis)?)?;
+            Some((tensor.name().to_owned(), [before, kept.inputs?.len()]))
+        };
+        graph.initializer.iter().filter_map(of).collect()
     }
 
     /// Puts the remaining values of a tensor into it.

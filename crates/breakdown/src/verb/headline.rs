@@ -82,7 +82,7 @@ fn loaders(run: &Run, (name, _): &(&str, f64), parts: &[Part]) -> &'static str {
 }
 
 /// The operation that takes most of the time, if one does, and its share.
-fn operation<'a>(run: &'a Run) -> Option<(&'a str, f64)> {
+fn operation(run: &Run) -> Option<(&str, f64)> {
     let mut times: BTreeMap<&str, i64> = BTreeMap::new();
     let mut all = 0;
     for (ranked, rank) in run.ranks() {

@@ -1,6 +1,7 @@
 //! What is left of the weights of small networks, by hand.
 
 use super::*;
+use crate::attributes;
 use crate::tests::{Draft, floats};
 use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
 
@@ -161,6 +162,44 @@ fn a_bias_that_is_added_behind_its_layer_is_cut_with_it() -> Result<()> {
     assert_eq!(weights["3"], (vec![2, 3], vec![1.0, 2.0, 3.0, 9.0, 10.0, 11.0]));
     assert_eq!(weights["4"], (vec![3], vec![1.0, 2.0, 3.0]));
     Ok(())
+}
+
+/// A convolution to `filters` of one pixel, seen as features in the sizes that PyTorch's default exporter writes, through a dropout.
+fn with_view(filters: usize) -> Draft {
+    let wide = filters as i64;
+    let draft = Draft::new().stored("c.weight", counting(&[wide, 3, 8, 8])).stored("f.weight", counting(&[2, wide]));
+    let draft = draft.stored("sizes", attributes::vector(vec![-1, wide]));
+    let draft = draft.node("Conv", &["x", "c.weight"], "c", vec![]).node("Reshape", &["c", "sizes"], "view", vec![]);
+    let draft = draft.node("Dropout", &["view"], "dropped", vec![]);
+    draft.node("Gemm", &["dropped", "f.weight"], "f", vec![attributes::int("transB", 1)]).output("f")
+}
+
+#[test]
+fn a_view_with_written_sizes_gives_what_the_layer_behind_it_reads() -> Result<()> {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["view.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+    std::fs::write(&source, with_view(4).bytes()).expect("a new folder can be written to");
+    let left = [0, 3];
+    let kept = |inputs, outputs, axis_from_last| Kept { inputs, outputs, axis_from_last };
+    let kept =
+        BTreeMap::from([("c", kept(None, Some(left.as_slice()), 3)), ("f", kept(Some(left.as_slice()), None, 1))]);
+    write_pruned([&source, &out], &Dims::new(), &with_view(2).load().network, &kept, false)?;
+    let weights = weights(&out);
+    assert_eq!(weights["view.sizes"], (vec![2], vec![-1.0, 2.0]));
+    assert_eq!(weights["f.weight"], (vec![2, 2], vec![0.0, 3.0, 4.0, 7.0]));
+    assert!(!weights.contains_key("sizes"), "nothing reads the sizes of before");
+    Ok(())
+}
+
+#[test]
+fn a_file_without_weights_is_refused_as_one() {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["bare.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+    let bare = network(3).expect("it can be built");
+    std::fs::write(&source, crate::to_bytes(&bare)).expect("a new folder can be written to");
+    let kept = BTreeMap::from([("wide", Kept { inputs: None, outputs: Some(&[0, 2]), axis_from_last: 3 })]);
+    let refused = write_pruned([&source, &out], &Dims::new(), &bare, &kept, false).map_err(|error| error.to_string());
+    assert!(refused.is_err_and(|error| error.contains("holds no weights for \"wide\"")));
 }
 
 /// Two convolutions to `first` and `second` filters, whose biases are equal: the older exporter of PyTorch stores them once, behind an `Identity`.
