@@ -136,6 +136,7 @@ fn sentence(rank: &Rank, what: What, track: TrackId, row: &Row) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ranks::steps::Marks;
     use perf4sight_traces::{Builder, Span};
 
     /// Rows of a thread or stream: name, begin, end in microseconds.
@@ -145,7 +146,7 @@ mod tests {
             let time = (begin * 1_000, end * 1_000);
             builder.add(Span { name, category, track: ["1", "2"], time, collective: None });
         }
-        of(&Rank::of(perf4sight_traces::Ranked { rank: 7, trace: builder.finish() }))
+        of(&Rank::of(perf4sight_traces::Ranked { rank: 7, trace: builder.finish() }, Marks::Profiler))
     }
 
     #[test]

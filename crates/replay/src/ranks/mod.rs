@@ -15,6 +15,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::{Ranked, Trace, TrackId, rank_list};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use steps::Marks;
 
 /// A training job as its ranks recorded it.
 #[derive(Debug, Clone)]
@@ -48,6 +49,8 @@ pub struct Rank {
     pub main: Option<TrackId>,
     /// What its trace knows of the launches of kernels.
     pub launches: Launches,
+    /// What marks the steps of all ranks.
+    marks: Marks,
 }
 
 /// A step of all ranks.
@@ -111,7 +114,8 @@ impl Job {
         }
         traces.iter_mut().for_each(leave_out_size);
         let world_size = world_size(&traces)?;
-        let all: Vec<Rank> = traces.into_iter().map(Rank::of).collect();
+        let marks = Marks::of(traces.iter().map(|ranked| &ranked.trace));
+        let all: Vec<Rank> = traces.into_iter().map(|ranked| Rank::of(ranked, marks)).collect();
         let have_marks = all.iter().any(|rank| steps::are_marked(&rank.steps));
         let (ranks, useless): (Vec<Rank>, Vec<Rank>) =
             all.into_iter().partition(|rank| unusable(rank, have_marks).is_none());
@@ -238,8 +242,11 @@ impl Job {
                 self.cycle
             )
         });
+        let unmarked = self.ranks.first().is_some_and(|rank| !steps::are_marked(&rank.steps)).then(|| {
+            "the traces mark no steps, and count as one step as a whole: prof.step() of PyTorch's profiler marks them, or ranges such as record_function(f\"step {number}\")".to_owned()
+        });
         let steps = self.missing_steps().into_iter().chain(self.ran_out()).chain(self.steps_left_out()).chain(shifted);
-        let steps = steps.chain(joined);
+        let steps = steps.chain(joined).chain(unmarked);
         self.unusable
             .iter()
             .cloned()
@@ -327,10 +334,10 @@ impl Rank {
         !doubts::of(self).is_empty()
     }
 
-    fn of(ranked: Ranked) -> Self {
+    fn of(ranked: Ranked, marks: Marks) -> Self {
         let mut trace = ranked.trace;
         let launches = Launches::of(&mut trace);
-        let (mut steps, marking) = steps::of(&trace);
+        let (mut steps, marking) = marks.read(&trace);
         work::set(&mut steps, &trace);
         let began = || {
             trace.track_ids().find(|id| {
@@ -338,7 +345,12 @@ impl Rank {
                 track.process == track.thread
             })
         };
-        Rank { number: ranked.rank, steps, main: marking.or_else(began), trace, launches }
+        Rank { number: ranked.rank, steps, main: marking.or_else(began), trace, launches, marks }
+    }
+
+    /// Whether a range with such a name is a step, and nothing else.
+    pub(crate) fn is_step(&self, range: &str) -> bool {
+        self.marks.name(range)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A step of a rank's training.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Its name: `ProfilerStep#3`, or a number among the steps of the optimizer. The same on all ranks.
+    /// Its name: `ProfilerStep#3`, that of a range such as `iteration 3`, or a number among the steps of the optimizer. The same on all ranks.
     pub name: String,
     /// Its beginning and end on the thread that marks it, in nanoseconds on the clock of its trace.
     pub window: Interval,
@@ -22,39 +22,117 @@ impl Step {
     }
 }
 
+/// What marks the steps of traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// PyTorch's profiler, by `prof.step()`.
+    Profiler,
+    /// The optimizer: steps are between the ends of its steps.
+    Optimizer,
+    /// Ranges of the script, such as `iteration 3`.
+    Ranges,
+    /// Nothing: the whole trace is one step.
+    None,
+}
+
+/// Marks by what tells most of a step.
+const MARKS: [Marks; 3] = [Marks::Profiler, Marks::Optimizer, Marks::Ranges];
 /// What marks steps, by prefix of its name.
 pub(super) const PROFILER: &str = "ProfilerStep#";
 const OPTIMIZER: &str = "Optimizer.step#";
+/// Nanoseconds by which marks may overlap: times are rounded to microseconds in some traces.
+const ROUNDING: i64 = 1_000;
 
-/// The steps of PyTorch's profiler, else the times between the ends of the optimizer's steps, else the whole trace as
-/// one step; and the thread that marks them.
-pub(super) fn of(trace: &Trace) -> (Vec<Step>, Option<TrackId>) {
-    if let Some((track, marks)) = marks(trace, PROFILER) {
-        let step = |event: &&Event| Step::new(trace.name(event).to_owned(), (event.start, event.end()));
-        return (marks.iter().map(step).collect(), Some(track));
+impl Marks {
+    /// The best that all traces have of those that have any.
+    pub(super) fn of<'a>(traces: impl Iterator<Item = &'a Trace>) -> Self {
+        let has = |trace: &Trace| MARKS.map(|marks| !marks.steps(trace).0.is_empty());
+        let all: Vec<[bool; 3]> = traces.map(has).filter(|has| has.contains(&true)).collect();
+        let best = || (0..MARKS.len()).find(|place| all.iter().any(|has| has[*place]));
+        let place = (0..MARKS.len()).find(|place| !all.is_empty() && all.iter().all(|has| has[*place])).or_else(best);
+        place.map_or(Marks::None, |place| MARKS[place])
     }
-    let between = marks(trace, OPTIMIZER).map(|(track, marks)| (between(&marks), Some(track)));
-    between.filter(|(steps, _)| !steps.is_empty()).unwrap_or_else(|| (whole(trace).into_iter().collect(), None))
+
+    /// The steps of a trace, which are one without such marks, and the thread that marks them.
+    pub(super) fn read(self, trace: &Trace) -> (Vec<Step>, Option<TrackId>) {
+        let (steps, track) = self.steps(trace);
+        if steps.is_empty() { (whole(trace).into_iter().collect(), None) } else { (steps, track) }
+    }
+
+    /// Whether a range with such a name is a step, and nothing else.
+    pub(super) fn name(self, name: &str) -> bool {
+        name.starts_with(PROFILER) || self == Marks::Ranges && script(name).is_some()
+    }
+
+    fn steps(self, trace: &Trace) -> (Vec<Step>, Option<TrackId>) {
+        let by_name = |prefix: &'static str| marks(trace, |name| name.starts_with(prefix).then_some(prefix));
+        let (track, marks) = match self {
+            Marks::Profiler => by_name(PROFILER),
+            Marks::Optimizer => by_name(OPTIMIZER).map(|(track, marks)| (track, first_of(marks))),
+            Marks::Ranges => marks(trace, script).filter(|(_, marks)| are_steps(marks)),
+            Marks::None => None,
+        }
+        .unzip();
+        let marks = marks.unwrap_or_default();
+        (if self == Marks::Optimizer { between(&marks) } else { ranges(trace, &marks) }, track)
+    }
 }
 
-/// The ranges with a prefix that do not begin within each other, on the thread that has most of them.
-fn marks<'a>(trace: &'a Trace, prefix: &str) -> Option<(TrackId, Vec<&'a Event>)> {
-    let mut tracks: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
+/// Words in the names of a script's ranges that are steps.
+const WORDS: [&str; 3] = ["step", "iter", "batch"];
+/// Fewer ranges of a name are no steps, and those that cover less of the time from the first to the last.
+const FEWEST: usize = 3;
+const COVERED: f64 = 0.8;
+
+/// The name without the number behind it of a script's range that may be a step: `iteration` of `iteration 3`.
+fn script(name: &str) -> Option<&str> {
+    let word = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let lower = word.to_ascii_lowercase();
+    let is_own = word.len() < name.len() && ![PROFILER, OPTIMIZER].iter().any(|prefix| name.starts_with(prefix));
+    (is_own && WORDS.iter().any(|step| lower.contains(step))).then_some(word)
+}
+
+fn are_steps(marks: &[&Event]) -> bool {
+    let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return false };
+    let covered: i64 = marks.iter().map(|mark| mark.duration).sum();
+    marks.len() >= FEWEST && covered as f64 >= COVERED * (last.end() - first.start) as f64
+}
+
+/// The ranges of one kind that do not begin within each other, on the thread that has most of them.
+fn marks<'a>(trace: &'a Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<(TrackId, Vec<&'a Event>)> {
+    let mut all: BTreeMap<(TrackId, &str), Vec<&Event>> = BTreeMap::new();
     let is_mark =
         |event: &&Event| event.category == Category::Annotation && event.phase == Phase::Complete && event.duration > 0;
-    for event in trace.events.iter().filter(is_mark).filter(|event| trace.name(event).starts_with(prefix)) {
-        let marks = tracks.entry(event.track).or_default();
-        if marks.last().is_none_or(|last| last.end() <= event.start) {
+    for event in trace.events.iter().filter(is_mark) {
+        let Some(kind) = kind(trace.name(event)) else { continue };
+        let marks = all.entry((event.track, kind)).or_default();
+        if marks.last().is_none_or(|last| last.end() <= event.start + ROUNDING) {
             marks.push(event);
         }
     }
-    tracks.into_iter().rev().max_by_key(|(_, marks)| marks.len())
+    all.into_iter().rev().max_by_key(|(_, marks)| marks.len()).map(|((track, _), marks)| (track, marks))
 }
 
+/// The steps that ranges are, each from the end of the one before if they overlap.
+fn ranges(trace: &Trace, marks: &[&Event]) -> Vec<Step> {
+    let mut at = i64::MIN;
+    let step = |event: &&Event| {
+        let window = (event.start.max(at), event.end());
+        at = window.1;
+        Step::new(trace.name(event).to_owned(), window)
+    };
+    marks.iter().map(step).collect()
+}
+
+/// The marks of the first of several optimizers.
+fn first_of(marks: Vec<&Event>) -> Vec<&Event> {
+    let name = marks.first().map(|first| first.name);
+    marks.into_iter().filter(|mark| Some(mark.name) == name).collect()
+}
+
+/// The steps between the ends of marks.
 fn between(marks: &[&Event]) -> Vec<Step> {
-    // Of several optimizers the first one counts.
-    let Some(name) = marks.first().map(|first| first.name) else { return Vec::new() };
-    let ends: Vec<i64> = marks.iter().filter(|mark| mark.name == name).map(|mark| mark.end()).collect();
+    let ends: Vec<i64> = marks.iter().map(|mark| mark.end()).collect();
     let step = |(number, pair): (usize, &[i64])| Step::new(format!("step {number}"), (pair[0], pair[1]));
     ends.windows(2).enumerate().map(step).collect()
 }
@@ -82,5 +160,58 @@ pub(super) fn range(steps: &[Step]) -> String {
         [alone] if alone.name == WHOLE => "no marked step".to_owned(),
         [alone] => format!("{} alone", alone.name),
         [first, .., last] => format!("{} to {}", first.name, last.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_traces::{Builder, Span};
+
+    /// A trace of ranges of the main thread: names, and when they begin and end, in nanoseconds.
+    fn trace(ranges: &[(&str, [i64; 2])]) -> Trace {
+        let mut builder = Builder::new("rank0.json".as_ref());
+        for (name, [start, end]) in ranges {
+            let (category, time) = (Category::Annotation, (*start, *end));
+            builder.add(Span { name, category, track: ["1", "1"], time, collective: None });
+        }
+        builder.finish()
+    }
+
+    fn windows(traces: &[Trace], place: usize) -> Vec<Interval> {
+        let (steps, _) = Marks::of(traces.iter()).read(&traces[place]);
+        steps.iter().map(|step| step.window).collect()
+    }
+
+    /// Marks of the profiler overlap by 400 ns, as where clocks are brought together; no step goes for that.
+    #[test]
+    fn marks_that_overlap_a_little_are_steps_all_the_same() {
+        let traces = [trace(&[0, 1, 2].map(|step| ("ProfilerStep#1", [10_000 * step, 10_000 * step + 10_400])))];
+        assert_eq!(windows(&traces, 0), [(0, 10_400), (10_400, 20_400), (20_400, 30_400)]);
+    }
+
+    /// Three ranks; the second has no marks of the profiler, but all have an optimizer, and the third nothing at all.
+    #[test]
+    fn steps_are_by_what_all_traces_have() {
+        let optimizer = [("Optimizer.step#SGD.step", [8_000, 9_000]), ("Optimizer.step#SGD.step", [18_000, 19_000])];
+        let both = [("ProfilerStep#1", [0, 9_500]), optimizer[0], ("ProfilerStep#2", [9_500, 19_500]), optimizer[1]];
+        let traces = [trace(&both), trace(&optimizer), trace(&[("forward", [0, 100])])];
+        assert_eq!([0, 1].map(|place| windows(&traces, place)), [[(9_000, 19_000)]; 2]);
+        assert_eq!(windows(&traces[..1], 0), [(0, 9_500), (9_500, 19_500)]);
+    }
+
+    /// Ranges of the script are steps if they are one behind another; two alone, and the layers of a network, are not.
+    #[test]
+    fn ranges_of_the_script_are_steps() {
+        let iterations = ["iteration 5", "iteration 6", "iteration 7"];
+        let ranges = |names: &[&'static str], length: i64| -> Vec<(&'static str, [i64; 2])> {
+            (0..).zip(names).map(|(nth, name)| (*name, [1_000 * nth, 1_000 * nth + length])).collect()
+        };
+        assert_eq!(windows(&[trace(&ranges(&iterations, 950))], 0), [(0, 950), (1_000, 1_950), (2_000, 2_950)]);
+        for none in
+            [ranges(&iterations[..2], 950), ranges(&iterations, 500), ranges(&["layer 1", "layer 2", "layer 3"], 950)]
+        {
+            assert_eq!(windows(&[trace(&none)], 0).len(), 1);
+        }
     }
 }

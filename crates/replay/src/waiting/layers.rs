@@ -101,8 +101,6 @@ fn operations(rank: &Rank, waits: &BTreeMap<TrackId, Vec<Interval>>) -> Pieces {
 
 /// Part of the names of ranges in which PyTorch's loader fetches a batch.
 const LOADER: &str = "DataLoader";
-/// Ranges that are steps.
-const STEP: &str = "ProfilerStep#";
 
 /// The ranges in which the main thread loads data, and the innermost range or Python function of all others.
 fn script(rank: &Rank) -> [Pieces; 2] {
@@ -113,7 +111,7 @@ fn script(rank: &Rank) -> [Pieces; 2] {
         let (time, name) = ((event.start, event.end()), trace.name(event));
         match event.category {
             Category::Annotation if name.contains(LOADER) => loading.push((time, Doing::Loading(event.name))),
-            Category::Annotation if name.starts_with(STEP) => {}
+            Category::Annotation if rank.is_step(name) => {}
             Category::Annotation => nest.begin(time, Doing::Range(event.name)),
             Category::Python => nest.begin(time, Doing::Python(event.name)),
             Category::Operator

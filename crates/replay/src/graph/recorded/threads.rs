@@ -47,7 +47,7 @@ fn threads(rank: &Rank, window: Interval) -> BTreeMap<TrackId, Vec<&Event>> {
     let last = trace.events.partition_point(|event| event.start < window.1);
     let exchanging: BTreeSet<TrackId> =
         trace.events[first..last].iter().filter(|event| trace.is_exchange(event)).map(|event| event.track).collect();
-    for event in trace.events[first..last].iter().filter(|event| is_operation(trace, event)) {
+    for event in trace.events[first..last].iter().filter(|event| is_operation(rank, event)) {
         threads.entry(event.track).or_default().push(event);
     }
     let calls = |event: &&Event| event.category == Category::Operator && trace.collective(event).is_some();
@@ -56,11 +56,12 @@ fn threads(rank: &Rank, window: Interval) -> BTreeMap<TrackId, Vec<&Event>> {
     threads
 }
 
-fn is_operation(trace: &Trace, event: &Event) -> bool {
+fn is_operation(rank: &Rank, event: &Event) -> bool {
+    let trace = &rank.trace;
     event.phase == Phase::Complete
         && match event.category {
             Category::Operator | Category::Runtime => true,
-            Category::Annotation => !trace.is_exchange(event) && !trace.name(event).starts_with("ProfilerStep"),
+            Category::Annotation => !trace.is_exchange(event) && !rank.is_step(trace.name(event)),
             Category::Python
             | Category::Kernel
             | Category::Copy
