@@ -52,9 +52,9 @@ fn foresee(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &Context) -
         Some(section) => section.outline_elsewhere(foreseen, context),
         None => job.section.outline(foreseen, context),
     };
-    let outline = outline.map_err(|error| match error.configured() {
-        error if error.kind() == Kind::Config => job.values.at_section(error),
-        error => error,
+    let outline = outline.map_err(|error| {
+        let error = error.configured();
+        if error.kind() == Kind::Config { job.values.at_section(error) } else { error }
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
     outline.writes.iter().try_for_each(|written| writable(written, job))?;
