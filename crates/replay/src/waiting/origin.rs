@@ -22,15 +22,13 @@ pub(super) struct Piece {
     pub time: Interval,
     /// The rank that makes it wait.
     pub origin: usize,
-    /// Whether it does nothing else then.
-    pub is_held: bool,
     /// The step that it counts in.
     pub step: Option<usize>,
 }
 
 impl Wait {
     fn piece(&self, time: Interval, origin: usize) -> Piece {
-        Piece { time, origin, is_held: self.is_held, step: self.step }
+        Piece { time, origin, step: self.step }
     }
 }
 
@@ -48,16 +46,17 @@ pub(super) fn origins(waits: &[Vec<Wait>]) -> Vec<Vec<Piece>> {
     // What the awaited rank waited for before is known by then.
     all.sort_by_key(|(rank, wait)| (wait.time.1, wait.time.0, *rank));
     let mut known: Vec<Vec<Piece>> = vec![Vec::new(); waits.len()];
+    let mut held = known.clone();
     for (rank, wait) in all {
-        let pieces = pieces(&known, rank, &wait);
+        let pieces = pieces(&known[wait.awaited], collected(&held, rank, &wait), rank, &wait);
+        held[rank].extend(pieces.iter().filter(|_| wait.is_held));
         known[rank].extend(pieces);
     }
     known
 }
 
 /// The parts of a wait: those in which the awaited rank waits at that moment, and the others, of which it has collected some before.
-fn pieces(known: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<Piece> {
-    let of_awaited = &known[wait.awaited];
+fn pieces(of_awaited: &[Piece], mut collected: Vec<(usize, i64)>, rank: usize, wait: &Wait) -> Vec<Piece> {
     let first = of_awaited.partition_point(|piece| piece.time.1 <= wait.time.0);
     let (mut found, mut own, mut at) = (Vec::new(), Vec::new(), wait.time.0);
     // A rank that is waited for by whom it waits for itself is a circle, which uncertain clocks make.
@@ -70,7 +69,6 @@ fn pieces(known: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<Piece> {
         }
     }
     own.push((at, wait.time.1));
-    let mut collected = collected(known, rank, wait);
     for time in own {
         passed_on(time, &mut collected, wait, &mut found);
     }
@@ -80,11 +78,11 @@ fn pieces(known: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<Piece> {
 }
 
 /// How much longer than a rank the one that it waits for was held by others in the step before, in nanoseconds by the ranks that held it.
-fn collected(known: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<(usize, i64)> {
+fn collected(held: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<(usize, i64)> {
     let held = |of: usize| {
-        let pieces = known[of].iter().rev().skip_while(|piece| piece.time.1 > wait.time.0);
+        let pieces = held[of].iter().rev().skip_while(|piece| piece.time.1 > wait.time.0);
         let in_step = pieces.take_while(|piece| piece.step == wait.step);
-        in_step.filter(|piece| piece.is_held && piece.origin != rank && piece.origin != wait.awaited)
+        in_step.filter(|piece| piece.origin != rank && piece.origin != wait.awaited)
     };
     let mut of_awaited: Vec<(usize, i64)> = Vec::new();
     for piece in held(wait.awaited) {
