@@ -54,6 +54,11 @@ impl Analysis {
             job.join(joined);
             exchanges = Exchanges::of(&job);
         }
+        let warm_up = job.warm_up();
+        if !warm_up.is_empty() {
+            job.leave_out(&warm_up, LeftOut::WarmUp);
+            exchanges = Exchanges::of(&job);
+        }
         let mut clocks = Clocks::of(&job, &exchanges);
         let set = clocks.set_during(&job);
         if !set.is_empty() {

@@ -644,6 +644,19 @@ fn steps_that_differ_are_answered_by_their_mean() {
     }
 }
 
+/// The first three of twelve steps take 160 ms, the others 65 with their pauses, of which replay answers; two in the middle are no warm-up, nor is one alone.
+#[test]
+fn a_warm_up_is_left_out() {
+    let slow = [([0, 1, 2].as_slice(), 9), (&[5, 6], 12), (&[0], 12), (&[0, 1, 2, 3, 4], 12)];
+    for (slow, left) in slow {
+        let folder = TempDir::new().unwrap();
+        write_steps(folder.path(), |_, number| if slow.contains(&number) { 95.0 } else { 0.0 });
+        let analysis = Analysis::of(read(&folder));
+        assert_eq!(analysis.job.steps.len(), left, "{slow:?}");
+        assert_eq!(analysis.warnings().iter().any(|warning| warning.contains("warms up")), left < 12);
+    }
+}
+
 /// Ranks 0 and 1 of three are in an exchange for 90 of 100 ms, most of it because rank 2 is late, of which there is no trace: a link
 /// twice as fast need not bring anything.
 #[test]

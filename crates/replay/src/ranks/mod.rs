@@ -71,7 +71,14 @@ pub(crate) enum LeftOut {
     ClockSet,
     /// Kernels that were launched in them are not in the traces.
     LostKernels,
+    /// They are the first, and far longer than all others.
+    WarmUp,
 }
+
+/// Steps of a warm-up are this many times as long as the longest of the others.
+const WARM_UP: i64 = 2;
+/// Steps after it, at least.
+const WARM: usize = 3;
 
 /// Why nothing can be compared with the trace of a rank, if that is so: it has no events, or what was left of its events ends before
 /// the first step that others have.
@@ -185,6 +192,22 @@ impl Job {
             })
         };
         (0..self.steps.len()).filter(|step| loses(&self.steps[*step])).collect()
+    }
+
+    /// The first steps that are far longer than all others, by their index in [`Job::steps`]: a third of all at most, and two at least, for one alone is in no median.
+    pub(crate) fn warm_up(&self) -> BTreeSet<usize> {
+        let length = |step: &JobStep| {
+            let windows = self.ranks.iter().zip(&step.of).map(|(rank, index)| rank.steps[*index].window);
+            windows.map(|(begin, end)| end - begin).max().unwrap_or(0)
+        };
+        let lengths: Vec<i64> = self.steps.iter().map(length).collect();
+        let is_apart = |count: &usize| {
+            let (first, others) = lengths.split_at(*count);
+            let longest = others.iter().max().copied().unwrap_or(0);
+            others.len() >= WARM && first.iter().all(|length| *length > WARM_UP * longest)
+        };
+        let count = (2..=lengths.len() / 3).rev().find(is_apart).unwrap_or(0);
+        (0..count).collect()
     }
 
     /// Why what changes bring is not known, if it is not known of what threads launched on GPUs, or when.
@@ -322,6 +345,9 @@ impl Job {
                 LeftOut::Incomplete => "exchanges in them are not in the traces of all ranks",
                 LeftOut::ClockSet => "a clock was set in them",
                 LeftOut::LostKernels => "kernels that were launched in them are not in the traces",
+                LeftOut::WarmUp => {
+                    "they are the first, and more than twice as long as any other, as while a job warms up"
+                }
             };
             format!("{count} of {all} steps {are} left out: {why}")
         })
