@@ -99,7 +99,7 @@ fn are_steps(marks: &[&Event]) -> bool {
 }
 
 /// The ranges of one kind that do not begin within each other, on the thread that has most of them.
-fn marks<'a>(trace: &'a Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<(TrackId, Vec<&'a Event>)> {
+fn marks(trace: &Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<(TrackId, Vec<&Event>)> {
     let mut all: BTreeMap<(TrackId, &str), Vec<&Event>> = BTreeMap::new();
     let is_mark =
         |event: &&Event| event.category == Category::Annotation && event.phase == Phase::Complete && event.duration > 0;
