@@ -84,12 +84,13 @@ const WORDS: [&str; 3] = ["step", "iter", "batch"];
 const FEWEST: usize = 3;
 const COVERED: f64 = 0.8;
 
-/// The name without the number behind it of a script's range that may be a step: `iteration` of `iteration 3`.
+/// What the names of a script's ranges that may be steps begin with: `epoch ` of `epoch 0 batch 3`.
 fn script(name: &str) -> Option<&str> {
-    let word = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    let lower = word.to_ascii_lowercase();
-    let is_own = word.len() < name.len() && ![PROFILER, OPTIMIZER].iter().any(|prefix| name.starts_with(prefix));
-    (is_own && WORDS.iter().any(|step| lower.contains(step))).then_some(word)
+    let lower = name.to_ascii_lowercase();
+    let is_numbered = name.ends_with(|letter: char| letter.is_ascii_digit());
+    let is_own = is_numbered && ![PROFILER, OPTIMIZER].iter().any(|prefix| name.starts_with(prefix));
+    let is_step = is_own && WORDS.iter().any(|word| lower.contains(word));
+    name.split(|letter: char| letter.is_ascii_digit()).next().filter(|_| is_step)
 }
 
 fn are_steps(marks: &[&Event]) -> bool {
@@ -207,7 +208,9 @@ mod tests {
         let ranges = |names: &[&'static str], length: i64| -> Vec<(&'static str, [i64; 2])> {
             (0..).zip(names).map(|(nth, name)| (*name, [1_000 * nth, 1_000 * nth + length])).collect()
         };
-        assert_eq!(windows(&[trace(&ranges(&iterations, 950))], 0), [(0, 950), (1_000, 1_950), (2_000, 2_950)]);
+        for names in [iterations, ["epoch 0 batch 1", "epoch 0 batch 2", "epoch 1 batch 1"]] {
+            assert_eq!(windows(&[trace(&ranges(&names, 950))], 0), [(0, 950), (1_000, 1_950), (2_000, 2_950)]);
+        }
         for none in
             [ranges(&iterations[..2], 950), ranges(&iterations, 500), ranges(&["layer 1", "layer 2", "layer 3"], 950)]
         {
