@@ -574,8 +574,13 @@ fn what_loader_processes_do_is_said_to_be_unknown() {
     let scene = scene.file("works.json", loaded("<built-in function len>"));
     let words = "what loader processes do meanwhile is not recorded; with num_workers=0 it is";
     broken_down(&scene, "waits.json").succeeds().prints("wait, with 70.0 % of").prints(words);
-    let works = broken_down(&scene, "works.json").succeeds().prints("data loading (70.0 %)");
-    assert!(!works.stdout().contains(words), "{works}");
+    // Without processes it is the script that waits.
+    let sleeps = scene.read("waits.json").replace("_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter");
+    let scene = scene.file("sleeps.json", sleeps);
+    for other in ["works.json", "sleeps.json"] {
+        let other = broken_down(&scene, other).succeeds().prints("data loading (70.0 %)");
+        assert!(!other.stdout().contains(words), "{other}");
+    }
 }
 
 /// The halves of the iterations that were not recorded contradict each other, so that the table corrects nothing.

@@ -6,6 +6,7 @@ use crate::categories::sets::Sets;
 use crate::{DeviceTime, Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::Rivals;
+use perf4sight_traces::LOADER_WITH_WORKERS;
 use perf4sight_traces::shortened::cut;
 use std::collections::BTreeMap;
 
@@ -73,7 +74,10 @@ fn slowed(run: &Run, means: &Means<'_>, parts: &[Part]) -> &'static str {
 
 /// Where to look where the script waits for data: the loader's processes leave no events.
 fn loaders(run: &Run, (name, _): &(&str, f64), parts: &[Part]) -> &'static str {
-    let loads = run.ranks().any(|(ranked, _)| Operation::DataLoading.label(&ranked.trace.names) == *name);
+    let loads = run.ranks().any(|(ranked, _)| {
+        let names = &ranked.trace.names;
+        Operation::DataLoading.label(names) == *name && names.all().any(|(_, name)| name.contains(LOADER_WITH_WORKERS))
+    });
     let most = parts.iter().max_by(|one, other| one.1.total_cmp(&other.1));
     match loads && most.is_some_and(|(name, _)| *name == TimeCategory::Wait.name()) {
         true => " (what loader processes do meanwhile is not recorded; with num_workers=0 it is)",

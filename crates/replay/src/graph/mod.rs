@@ -10,6 +10,7 @@ mod settled;
 mod shards;
 mod step;
 
+use perf4sight_traces::LOADER_WITH_WORKERS;
 use std::sync::Arc;
 
 pub use builder::{Builder, available_memory, check_memory};
@@ -18,9 +19,6 @@ pub(crate) use cycle::predecessors;
 pub use node::{EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
 pub(crate) use step::share_of_ranks;
 pub use step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
-
-/// Part of the name of the range in which PyTorch's loader waits for its workers; without workers it is `_SingleProcessDataLoaderIter`.
-const LOADER_WITH_WORKERS: &str = "_MultiProcessingDataLoaderIter";
 
 /// A graph without cycles, whose durations can be changed; [`Graph::edit`] makes copies with other nodes and edges. Clones
 /// share all but the nodes.
