@@ -7,7 +7,7 @@ use perf4sight_replay::collectives::{Exchange, Exchanges, Groups, Operation};
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::replayed::Replayed;
 use perf4sight_replay::request::Request;
-use perf4sight_replay::waiting::Activity;
+use perf4sight_replay::waiting::{Activity, Waiting};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -1770,5 +1770,8 @@ fn stages_of_a_pipeline_wait_in_turn_and_a_slow_link_is_told() {
     assert_eq!(analysis.waiting.in_turn(&analysis.exchanges), 1.0);
     let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
     assert_eq!((link.ranks, link.times.round(), (1e3 * link.longer).round()), ([1, 2], 6.0, 50.0));
+    // By clocks that may be 60 us off it need not be slow.
+    let unsure = Waiting { uncertainty: 0.06, ..analysis.waiting.clone() };
+    assert_eq!(unsure.slow_link(&analysis.exchanges), None);
     assert!(analysis.stragglers.iter().all(|one| one.busier < 0.005), "{:?}", analysis.stragglers);
 }

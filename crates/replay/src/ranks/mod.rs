@@ -376,7 +376,7 @@ impl Rank {
 
     /// Whether a range with such a name is a step, and nothing else.
     pub(crate) fn is_step(&self, range: &str) -> bool {
-        self.marks.name(range)
+        self.marks.are(range)
     }
 }
 

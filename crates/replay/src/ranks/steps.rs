@@ -46,11 +46,11 @@ const ROUNDING: i64 = 1_000;
 impl Marks {
     /// The best that all traces have of those that have any.
     pub(super) fn of<'a>(traces: impl Iterator<Item = &'a Trace>) -> Self {
-        let has = |trace: &Trace| MARKS.map(|marks| !marks.steps(trace).0.is_empty());
-        let all: Vec<[bool; 3]> = traces.map(has).filter(|has| has.contains(&true)).collect();
-        let best = || (0..MARKS.len()).find(|place| all.iter().any(|has| has[*place]));
-        let place = (0..MARKS.len()).find(|place| !all.is_empty() && all.iter().all(|has| has[*place])).or_else(best);
-        place.map_or(Marks::None, |place| MARKS[place])
+        let has = |marks: &Marks, trace: &Trace| !marks.steps(trace).0.is_empty();
+        let marked: Vec<&Trace> = traces.filter(|trace| MARKS.iter().any(|marks| has(marks, trace))).collect();
+        let of_all = MARKS.into_iter().find(|marks| marked.iter().all(|trace| has(marks, trace)));
+        let of_some = || MARKS.into_iter().find(|marks| marked.iter().any(|trace| has(marks, trace)));
+        of_all.filter(|_| !marked.is_empty()).or_else(of_some).unwrap_or(Marks::None)
     }
 
     /// The steps of a trace, which are one without such marks, and the thread that marks them.
@@ -60,7 +60,7 @@ impl Marks {
     }
 
     /// Whether a range with such a name is a step, and nothing else.
-    pub(super) fn name(self, name: &str) -> bool {
+    pub(super) fn are(self, name: &str) -> bool {
         name.starts_with(PROFILER) || self == Marks::Ranges && script(name).is_some()
     }
 

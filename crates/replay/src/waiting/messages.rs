@@ -16,6 +16,8 @@ pub struct SlowLink {
     pub longer: f64,
 }
 
+/// What sends and receives are as exchanges, one by one or several together.
+const MESSAGE: Operation = Operation::SendReceive;
 /// A link is slow where its messages take this many times as long.
 const SLOW: f64 = 1.5;
 
@@ -24,18 +26,17 @@ impl Waiting {
     pub fn in_turn(&self, exchanges: &Exchanges) -> f64 {
         let mut waiting = [0.0; 2];
         for timed in self.exchanges.iter().filter(|timed| exchanges.all[timed.exchange].step.is_some()) {
-            let is_message = is_message(timed.operation);
             let waits = timed.parts.iter().filter_map(|(rank, _)| timed.waiting(*rank));
-            waiting[usize::from(is_message)] += waits.sum::<i64>() as f64;
+            waiting[usize::from(timed.operation == MESSAGE)] += waits.sum::<i64>() as f64;
         }
         let [others, messages] = waiting;
         messages / (messages + others).max(1.0)
     }
 
-    /// The link whose messages take longest beyond those of the same size over other links; none where none takes much longer.
+    /// The link whose messages take longest beyond those of the same size over other links; none where none takes much longer, or only by as much as clocks may be off.
     pub fn slow_link(&self, exchanges: &Exchanges) -> Option<SlowLink> {
         let mut times: BTreeMap<u64, BTreeMap<[usize; 2], Vec<f64>>> = BTreeMap::new();
-        for timed in self.exchanges.iter().filter(|timed| is_message(timed.operation)) {
+        for timed in self.exchanges.iter().filter(|timed| timed.operation == MESSAGE) {
             let exchange = &exchanges.all[timed.exchange];
             if let (Some(ranks), Some(bytes), Some(_)) = (exchanges.ends(exchange), exchange.bytes, exchange.step) {
                 let of_link = times.entry(bytes).or_default().entry(ranks).or_default();
@@ -47,9 +48,12 @@ impl Waiting {
             for (link, own) in of_size {
                 let others: Vec<f64> =
                     of_size.iter().filter(|(other, _)| *other != link).map(|(_, times)| median(times)).collect();
-                let [all, usual] = links.entry(*link).or_default();
-                *all += median(own) * own.len() as f64;
-                *usual += median(&others) * own.len() as f64;
+                let (time, other) = (median(own), median(&others));
+                if time - other > self.uncertainty {
+                    let [all, usual] = links.entry(*link).or_default();
+                    *all += time * own.len() as f64;
+                    *usual += other * own.len() as f64;
+                }
             }
         }
         let slow = links.into_iter().map(|(ranks, [all, usual])| SlowLink {
@@ -59,8 +63,4 @@ impl Waiting {
         });
         slow.filter(|link| link.times >= SLOW).max_by(|one, other| one.longer.total_cmp(&other.longer))
     }
-}
-
-fn is_message(operation: Operation) -> bool {
-    matches!(operation, Operation::Send | Operation::Receive | Operation::SendReceive)
 }

@@ -34,9 +34,9 @@ pub enum Correction {
 const FACTORS: [f64; 2] = [0.2, 1.5];
 /// Halvings of the range of factors, after which it is a ten-thousandth wide.
 const HALVINGS: usize = 13;
-/// Where threads that take this share of their time leave the step at more than the other share of its own, it hardly waits for them.
-const NOTICED: f64 = 0.9;
-const TOLD: f64 = 0.98;
+/// A step hardly waits for its threads if it takes more than the second share of its time with threads that take the first share of theirs.
+const SHORTER_THREADS: f64 = 0.9;
+const SAME_STEP: f64 = 0.98;
 
 impl Distortion {
     /// By how much the recorded step is longer, in percent of the plain step.
@@ -67,7 +67,8 @@ impl Recorded {
             Correction::Threads(factor) => {
                 self.change(|step| with_threads(step, factor));
                 // A step that does not wait for its threads tells nothing of them.
-                self.is_slowed &= time_of(&with_threads(&self.typical, NOTICED)) as f64 > TOLD * plain as f64;
+                self.is_slowed &=
+                    time_of(&with_threads(&self.typical, SHORTER_THREADS)) as f64 > SAME_STEP * plain as f64;
             }
             Correction::All(factor) => self.change(|step| {
                 let mut step = step.clone();
