@@ -16,6 +16,7 @@ const LATER: f64 = 1.25;
 const ROUNDS: usize = 5;
 
 /// The delay before a kernel.
+#[derive(Clone)]
 struct Delay {
     gap: NodeId,
     /// What its thread did before it launched the kernel.
@@ -25,6 +26,8 @@ struct Delay {
     /// What it waits for besides: the kernel before it, and those of other streams.
     others: Vec<NodeId>,
     recorded: u64,
+    /// Whether it waited for the kernel before it, not for its launch.
+    is_queued: bool,
     after_launch: u64,
     after_others: u64,
 }
@@ -62,40 +65,61 @@ impl Queues {
                     delay.after_launch = since_launch;
                     delay.after_others = delay.recorded.min(queued.unwrap_or(BETWEEN));
                 }
-                false => delay.after_launch = since_launch.min(launched.unwrap_or(delay.recorded)),
+                false => {
+                    delay.is_queued = true;
+                    delay.after_launch = since_launch.min(launched.unwrap_or(delay.recorded));
+                }
             }
         }
         Queues(delays)
     }
 
-    /// Fits the delays to when kernels are launched in a changed step.
-    pub fn adjust(&self, step: &mut StepGraph) {
-        let mut changed: Vec<(&Delay, [u64; 2])> = self.0.iter().map(|delay| (delay, delay.changed(step))).collect();
-        for _ in 0..ROUNDS {
+    /// Those of several steps, of each of which a kernel may have waited for its launch in some and in the queue in others: `of` gets the times of either, in
+    /// order of size.
+    pub fn of_several(steps: impl Iterator<Item = StepGraph>, of: fn(&[u64]) -> u64) -> Self {
+        let mut all: BTreeMap<NodeId, Vec<Delay>> = BTreeMap::new();
+        for step in steps {
+            let queues = Queues::of(&step, &simulate(&step.graph));
+            queues.0.into_iter().for_each(|delay| all.entry(delay.gap).or_default().push(delay));
+        }
+        Queues(all.into_values().filter_map(|delays| Delay::of_several(&delays, of)).collect())
+    }
+
+    /// Those of a changed step.
+    pub fn changed(&self, step: &StepGraph) -> Self {
+        Queues(self.0.iter().map(|delay| delay.changed(step)).collect())
+    }
+
+    /// Fits the delays of a step to when its kernels are launched.
+    pub fn fit(&self, step: &mut StepGraph) {
+        let mut delays: Vec<&Delay> = self.0.iter().collect();
+        for _ in 0..if delays.is_empty() { 0 } else { ROUNDS } {
             let schedule = simulate(&step.graph);
-            changed.sort_by_key(|(delay, _)| schedule.start(delay.gap));
-            if !fit(&changed, step, &schedule) {
+            delays.sort_by_key(|delay| schedule.start(delay.gap));
+            if !fit(&delays, step, &schedule) {
                 break;
             }
         }
     }
 }
 
-/// Edits a step, whose kernels then wait for their launches or in a queue.
-pub(crate) fn edit(step: &mut StepGraph, change: impl FnOnce(&mut StepGraph)) {
+/// Edits a step, whose kernels then wait for their launches or in a queue: the delays before them after the change.
+pub(crate) fn edit(step: &mut StepGraph, change: impl FnOnce(&mut StepGraph)) -> Queues {
     let queues = Queues::of(step, &simulate(&step.graph));
     change(step);
-    queues.adjust(step);
+    let changed = queues.changed(step);
+    changed.fit(step);
+    changed
 }
 
 /// Fits delays, in the order in which they begin, to a schedule in which those after them still are as they were; whether any changed.
-fn fit(delays: &[(&Delay, [u64; 2])], step: &mut StepGraph, schedule: &Schedule) -> bool {
+fn fit(delays: &[&Delay], step: &mut StepGraph, schedule: &Schedule) -> bool {
     let mut ends: HashMap<NodeId, u64> = HashMap::new();
     let mut is_changed = false;
-    for (delay, [after_launch, after_others]) in delays {
+    for delay in delays {
         let end = |id: NodeId| ends.get(&id).copied().unwrap_or_else(|| schedule.end(&step.graph, id));
         let (launch, others) = (end(delay.launch), delay.others.iter().map(|id| end(*id)).max().unwrap_or(0));
-        let start = launch.saturating_add(*after_launch).max(others.saturating_add(*after_others));
+        let start = launch.saturating_add(delay.after_launch).max(others.saturating_add(delay.after_others));
         let gap = start - launch.max(others);
         is_changed |= gap != step.graph.node(delay.gap).duration;
         step.graph.set_duration(delay.gap, gap);
@@ -116,8 +140,24 @@ impl Delay {
         [end(self.launch), self.others.iter().map(|id| end(*id)).max().unwrap_or(0)]
     }
 
-    /// Nanoseconds after its launch and after what else it waits for in a changed step: by what was done to the delay itself, or else to the call.
-    fn changed(&self, step: &StepGraph) -> [u64; 2] {
+    /// The delay of which these are in several steps.
+    fn of_several(delays: &[Delay], of: fn(&[u64]) -> u64) -> Option<Delay> {
+        let usual = |is_queued: bool, time: fn(&Delay) -> u64| {
+            let own = delays.iter().filter(|delay| delay.is_queued == is_queued);
+            let mut times: Vec<u64> = own.map(time).collect();
+            if times.is_empty() {
+                times = delays.iter().map(time).collect();
+            }
+            times.sort_unstable();
+            of(&times)
+        };
+        let after_launch = usual(false, |delay| delay.after_launch);
+        let after_others = usual(true, |delay| delay.after_others);
+        Some(Delay { after_launch, after_others, ..delays.first()?.clone() })
+    }
+
+    /// The delay in a changed step: by what was done to itself, or else to the call.
+    fn changed(&self, step: &StepGraph) -> Delay {
         let scale = step.graph.node(self.gap).duration as f64 / self.recorded as f64;
         let within = self.call.min(self.after_launch);
         let shorter = match scale == 1.0 && self.call > 0 {
@@ -125,7 +165,8 @@ impl Delay {
             false => 0.0,
         };
         let scaled = |time: f64| (time * scale).round() as u64;
-        [scaled(self.after_launch as f64 - shorter), scaled(self.after_others as f64)]
+        let after_launch = scaled(self.after_launch as f64 - shorter);
+        Delay { after_launch, after_others: scaled(self.after_others as f64), ..self.clone() }
     }
 }
 
@@ -168,7 +209,7 @@ fn delays(step: &StepGraph) -> Vec<Delay> {
     let delay = |(gap, (launch, others)): (NodeId, (Option<NodeId>, Vec<NodeId>))| {
         let (recorded, launch) = (graph.node(gap).duration, launch?);
         let call = launching(step, launch);
-        let delay = Delay { gap, launch, call, others, recorded, after_launch: recorded, after_others: recorded };
+        let delay = Delay { gap, launch, call, others, recorded, is_queued: false, after_launch: recorded, after_others: recorded };
         (recorded.saturating_sub(call) <= LONGEST).then_some(delay)
     };
     waits.into_iter().filter_map(delay).collect()
@@ -197,10 +238,10 @@ mod tests {
         launches.iter().zip(&gaps).for_each(|(launch, gap)| builder.edge(*launch, *gap, EdgeKind::Launch));
         let mut step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
         let queues = Queues::of(&step, &simulate(&step.graph));
-        queues.adjust(&mut step);
+        queues.changed(&step).fit(&mut step);
         assert_eq!(simulate(&step.graph).makespan(&step.graph), 5 * TIMES[0] + TIMES[1] + TIMES[2]);
         launches.iter().for_each(|launch| step.graph.set_duration(*launch, 1_000));
-        queues.adjust(&mut step);
+        queues.changed(&step).fit(&mut step);
         let queued = 1_000 + TIMES[1] + TIMES[2] + 4 * (BETWEEN + TIMES[2]);
         assert_eq!(simulate(&step.graph).makespan(&step.graph), queued);
     }

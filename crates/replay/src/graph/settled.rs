@@ -1,5 +1,6 @@
 //! When ranks and their streams begin a step that follows others like it: each as it ended the one before.
 
+use super::queues::Queues;
 use super::{Kind, NodeId, RankNodes, StepGraph};
 use crate::collectives::connected;
 use crate::simulate::simulate;
@@ -13,12 +14,19 @@ const SAME: u64 = 1_000;
 impl StepGraph {
     /// The step as it follows others like it. What was recorded followed a step as recorded: a rank that ended that one late began
     /// late, and a stream that was behind its thread began later than that.
-    pub(crate) fn settled(mut self) -> Self {
+    pub(crate) fn settled(self) -> Self {
+        let queues = Queues::of(&self, &simulate(&self.graph));
+        self.settled_with(&queues)
+    }
+
+    /// The same with delays before kernels that are known.
+    pub(crate) fn settled_with(mut self, queues: &Queues) -> Self {
         let islands = self.islands();
         let backlogs: Vec<NodeId> = self.graph.ids().filter(|id| self.graph.node(*id).kind == Kind::Backlog).collect();
         // What recorded steps left in the queues would take many steps to be done where steps get a little shorter.
         backlogs.iter().for_each(|id| self.graph.set_duration(*id, 0));
         for _ in 0..MOST {
+            queues.fit(&mut self);
             let begins = self.next_begins(&islands, &backlogs);
             let is_same = |(id, begin): &(NodeId, u64)| self.graph.node(*id).duration.abs_diff(*begin) <= SAME;
             if begins.iter().all(is_same) {
@@ -29,10 +37,19 @@ impl StepGraph {
         self
     }
 
-    /// The same where queues of GPUs hold work of earlier steps: medians of what they hold in several steps belong to no one of these.
-    pub(crate) fn with_settled_queues(self) -> Self {
-        let is_held = self.graph.nodes().iter().any(|node| node.kind == Kind::Backlog && node.duration > SAME);
-        if is_held { self.settled() } else { self }
+    /// A step of the usual durations of several, whose kernels wait for their launch or in the queue as in these. Where queues hold work of earlier steps, it follows others
+    /// like it: what they usually hold belongs to no one of the steps.
+    pub(crate) fn with_queues(mut self, queues: &Queues) -> Self {
+        if self.is_held() {
+            return self.settled_with(queues);
+        }
+        queues.fit(&mut self);
+        self
+    }
+
+    /// Whether queues of GPUs hold work of earlier steps.
+    pub(crate) fn is_held(&self) -> bool {
+        self.graph.nodes().iter().any(|node| node.kind == Kind::Backlog && node.duration > SAME)
     }
 
     /// By how many nanoseconds each rank begins the next step later than the first of its island, and its streams later than it.

@@ -336,9 +336,10 @@ fn with(mut scenario: Scenario, changes: &[&dyn Change]) -> Result<Scenario> {
     let (before, queues) = (overlap(&scenario.step, &schedule), Queues::of(&scenario.step, &schedule));
     changes.iter().try_for_each(|change| change.apply(&mut scenario))?;
     let Scenario { step, communication } = &mut scenario;
-    queues.adjust(step);
+    let queues = queues.changed(step);
+    queues.fit(step);
     communication.slow_down.adjust(step, &before);
-    Ok(Scenario { step: scenario.step.settled(), ..scenario })
+    Ok(Scenario { step: scenario.step.settled_with(&queues), ..scenario })
 }
 
 #[cfg(test)]

@@ -120,8 +120,8 @@ fn time_of(step: &StepGraph) -> u64 {
 /// A step whose threads take another share of their time, as it follows others like it.
 pub(crate) fn with_threads(step: &StepGraph, factor: f64) -> StepGraph {
     let (mut step, threads) = (step.clone(), thread_nodes(&step.graph));
-    queues::edit(&mut step, |step| scale(&mut step.graph, &threads, factor));
-    step.settled()
+    let queues = queues::edit(&mut step, |step| scale(&mut step.graph, &threads, factor));
+    step.settled_with(&queues)
 }
 
 /// What threads do and what is not recorded between it.

@@ -57,11 +57,16 @@ pub(super) fn predict(rows: &Rows, job: &Job, exchanges: &Exchanges) -> Result<V
         let usual = others.with(durations::median);
         let works = Works::of(&usual);
         let own = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations);
+        let under_load = |own: &[u64]| {
+            let mut loaded = usual.clone();
+            Load::of(&usual, &works, own).on(&mut loaded, &works);
+            time(&loaded)
+        };
         predicted.extend(own.map(|((step, ranks), own)| LeftOut {
             step: *step,
             recorded: longest(ranks),
             predicted: predicted_time,
-            under_load: time(&Load::of(&usual, &works, own).on(usual.clone(), &works)),
+            under_load: under_load(own),
         }));
     }
     predicted.sort_by_key(|one| one.step);

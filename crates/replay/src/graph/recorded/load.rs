@@ -4,6 +4,7 @@
 //! rank takes part in holds it.
 
 use crate::graph::step::StepGraph;
+use crate::graph::queues::{self, Queues};
 use crate::graph::{Kind, NodeId};
 use crate::simulate::simulate;
 use std::collections::{BTreeMap, HashSet};
@@ -55,13 +56,14 @@ impl Load {
         Load(self.0.iter().map(mean).collect())
     }
 
-    /// A usual step under this load.
-    pub fn on(&self, mut usual: StepGraph, works: &Works) -> StepGraph {
-        for (id, work) in usual.graph.ids().zip(&works.0) {
-            let factor = self.0.get(work).copied().unwrap_or(1.0);
-            let time = usual.graph.node(id).duration as f64 * factor;
-            usual.graph.set_duration(id, time.round() as u64);
-        }
-        usual
+    /// Puts this load on a usual step: the delays before its kernels then.
+    pub fn on(&self, step: &mut StepGraph, works: &Works) -> Queues {
+        queues::edit(step, |step| {
+            for (id, work) in step.graph.ids().zip(&works.0) {
+                let factor = self.0.get(work).copied().unwrap_or(1.0);
+                let time = step.graph.node(id).duration as f64 * factor;
+                step.graph.set_duration(id, time.round() as u64);
+            }
+        })
     }
 }

@@ -28,6 +28,7 @@ pub use distortion::{Correction, Distortion};
 pub(crate) use distortion::{thread_nodes, with_threads};
 pub use left_out::LeftOut;
 
+use super::queues::Queues;
 use super::{Calls, Kind, StepGraph, available_memory};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
@@ -97,14 +98,15 @@ impl Recorded {
         if self.varies {
             return self.typical.clone();
         }
-        let usual = self.with(durations::median);
+        let mut usual = self.with(durations::median);
         let works = Works::of(&usual);
         let mut by_time: Vec<usize> = (0..self.steps.len()).collect();
         by_time.sort_by_key(|index| self.recorded[*index]);
         let middle = [by_time.len().saturating_sub(1) / 2, by_time.len() / 2].map(|place| {
             by_time.get(place).map(|index| Load::of(&usual, &works, &self.durations[*index])).unwrap_or_default()
         });
-        middle[0].between(&middle[1]).on(usual, &works).with_settled_queues()
+        let queues = middle[0].between(&middle[1]).on(&mut usual, &works);
+        usual.with_queues(&queues)
     }
 
     /// Takes no step for typical: the one of median length is shown, and the mean of all counts.
@@ -125,13 +127,18 @@ impl Recorded {
             let shortest = (0..self.recorded.len()).min_by_key(|index| self.recorded[*index]);
             return shortest.map_or_else(|| self.typical.clone(), |index| self.step(index)).settled();
         }
-        self.with(durations::least).with_settled_queues()
+        self.with(durations::least)
+    }
+
+    /// The delays before kernels in the steps that nothing disturbs.
+    fn queues(&self, of: fn(&[u64]) -> u64) -> Queues {
+        Queues::of_several(undisturbed(&self.recorded).into_iter().map(|index| self.step(index)), of)
     }
 
     fn with(&self, of: fn(&[u64]) -> u64) -> StepGraph {
         let mut step = self.typical.clone();
         durations::set(&mut step.graph, &self.durations, &(0..self.steps.len()).collect::<Vec<_>>(), of);
-        step
+        step.with_queues(&self.queues(of))
     }
 
     /// The graph with the durations of one of [`Recorded::steps`], by its index there.
@@ -191,18 +198,17 @@ impl Rows {
         let mut typical = assembly.step;
         let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
         durations::set(&mut typical.graph, &durations, &undisturbed(&recorded), durations::median);
-        // One step alone is typical as it was recorded.
-        let several = recorded.len() > 1;
-        let typical = if several { typical.with_settled_queues() } else { typical };
-        let usual = typical.time(&simulate(&typical.graph));
-        let varies = several
-            && mean_but_longest(&recorded) > VARIES * usual as f64
-            && varies::shows(&typical.graph, &durations, &recorded, usual);
         let steps = steps.iter().map(|(step, _)| *step).collect();
         let is_slowed = typical.graph.nodes().iter().any(|node| node.kind == Kind::Kernel);
         let mut all = Recorded { typical, varies: false, steps, durations, recorded, is_slowed };
-        if varies {
-            all.take_mean_of_all();
+        // One step alone is typical as it was recorded.
+        if all.recorded.len() > 1 {
+            all.typical = all.typical.clone().with_queues(&all.queues(durations::median));
+            let usual = all.typical.time(&simulate(&all.typical.graph));
+            let is_longer = mean_but_longest(&all.recorded) > VARIES * usual as f64;
+            if is_longer && varies::shows(&all.typical.graph, &all.durations, &all.recorded, usual) {
+                all.take_mean_of_all();
+            }
         }
         Ok((all, of_others))
     }
