@@ -25,14 +25,15 @@ impl StepGraph {
         let backlogs: Vec<NodeId> = self.graph.ids().filter(|id| self.graph.node(*id).kind == Kind::Backlog).collect();
         // What recorded steps left in the queues would take many steps to be done where steps get a little shorter.
         backlogs.iter().for_each(|id| self.graph.set_duration(*id, 0));
+        queues.fit(&mut self);
         for _ in 0..MOST {
-            queues.fit(&mut self);
             let begins = self.next_begins(&islands, &backlogs);
             let is_same = |(id, begin): &(NodeId, u64)| self.graph.node(*id).duration.abs_diff(*begin) <= SAME;
             if begins.iter().all(is_same) {
                 break;
             }
             begins.into_iter().for_each(|(id, begin)| self.graph.set_duration(id, begin));
+            queues.fit(&mut self);
         }
         self
     }
