@@ -1,18 +1,16 @@
 //! The outlines of the sections, and a check that their input files will exist.
 
 use super::Job;
-use nix::sys::statvfs::statvfs;
-use nix::unistd::{AccessFlags, access};
+use super::place::{self, Form};
 use perf4sight_base::error::{Error, Kind, Result};
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::time::Duration;
 
 /// The outline of each section, in order; later sections may read the files that one section writes.
 /// `elsewhere`: other machines do the work of those that can be divided.
-pub(super) fn outlines(jobs: &[Job], elsewhere: bool, context: &mut Context) -> Result<Vec<Outline>> {
+pub(super) fn outlines<'a>(jobs: &'a [Job<'_>], elsewhere: bool, context: &mut Context) -> Result<Vec<Outline<'a>>> {
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -47,7 +45,7 @@ pub(super) fn divisible(jobs: &[Job], context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn foresee(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
+fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: &mut Context) -> Result<Outline<'a>> {
     let outline = match job.section.divisible().filter(|_| elsewhere) {
         Some(section) => section.outline_elsewhere(foreseen, context),
         None => job.section.outline(foreseen, context),
@@ -57,7 +55,12 @@ fn foresee(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &Context) -
         if error.kind() == Kind::Config { job.values.at_section(error) } else { error }
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
-    outline.writes.iter().try_for_each(|written| writable(written, job))?;
+    outline.writes.iter().try_for_each(|file| writable(file, Form::File, job))?;
+    outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, job))?;
+    let known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| foreseen.is_written(read)));
+    known
+        .into_iter()
+        .try_for_each(|check| (check.run)(context).map_err(|error| job.values.refused(check.key, error)))?;
     Ok(outline)
 }
 
@@ -86,7 +89,7 @@ fn in_order(error: Error, late: &str, early: &str) -> Error {
 }
 
 fn touches(read: &KeyedPath, writes: &Outline) -> bool {
-    writes.writes.iter().any(|written| written.path.starts_with(&read.path) || read.path.starts_with(&written.path))
+    writes.written().any(|written| written.path.starts_with(&read.path) || read.path.starts_with(&written.path))
 }
 
 /// Sections that read what a later one writes, each with that one.
@@ -100,19 +103,10 @@ fn out_of_order<'a>(jobs: &[Job<'a>], outlines: &[Outline]) -> Vec<(&'a str, &'a
     pairs.collect()
 }
 
-/// Refuses a folder that cannot be written to before hours of measurements, not after them.
-fn writable(written: &KeyedPath, job: &Job) -> Result<()> {
-    let refused =
-        |path: &Path, why: &str| job.values.error(written.key, format!("cannot write {}: {why}", path.display()));
-    let existing = written.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-    if existing != written.path && !existing.is_dir() {
-        return Err(refused(&written.path, &format!("{} is a file", existing.display())));
-    }
-    access(existing, AccessFlags::W_OK).map_err(|cause| refused(existing, cause.desc()))?;
-    match statvfs(existing) {
-        Ok(disk) if disk.blocks_available() == 0 => Err(refused(existing, "the disk is full")),
-        _ => Ok(()),
-    }
+/// Refuses a file or folder that cannot be written before hours of measurements, not after them.
+fn writable(written: &KeyedPath, form: Form, job: &Job) -> Result<()> {
+    place::check(&written.path, form)
+        .map_err(|why| job.values.error(written.key, format!("cannot write {}: {why}", written.path.display())))
 }
 
 /// Prints the plan.

@@ -4,6 +4,7 @@ mod check;
 mod closing;
 mod findings;
 pub mod part;
+mod place;
 
 use closing::Closing;
 use perf4sight_base::error::{Error, Result, suggestion};

@@ -51,7 +51,7 @@ struct Read {
 }
 
 impl Section for Write {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         Ok(Outline {
             steps: vec![format!("write {}", self.text)],
             runs: 90,
@@ -74,7 +74,7 @@ impl Verb for Write {
 }
 
 impl Section for Read {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         Ok(Outline { reads: vec![KeyedPath { key: "file", path: self.file.clone() }], ..Outline::default() })
     }
 }

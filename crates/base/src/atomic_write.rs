@@ -92,7 +92,10 @@ fn stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
 }
 
 /// The target of links, which must belong to this user or to the folder's owner, as the kernel demands in shared folders (`fs.protected_symlinks`).
-fn followed(file: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+/// Links of others, and those that lead to each other.
+pub fn followed(file: &Path) -> io::Result<PathBuf> {
     let mut file = file.to_owned();
     for _ in 0..LINKS {
         let Ok(target) = fs::read_link(&file) else { return Ok(file) };

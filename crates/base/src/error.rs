@@ -118,6 +118,17 @@ impl Error {
         self
     }
 
+    /// The same error as one about `subject`, with the path that it began with inside the sentence.
+    #[must_use]
+    pub fn about(self, subject: &str) -> Self {
+        let file = self.file.map_or(String::new(), |file| format!("{}: ", file.display()));
+        let problem = match self.line {
+            Some(line) => format!("{subject}: {file}line {line}: {}", self.problem),
+            None => format!("{subject}: {file}{}", self.problem),
+        };
+        Error { problem, file: None, line: None, ..self }
+    }
+
     /// The line in that file, counted from 1.
     #[must_use]
     pub fn line(mut self, line: usize) -> Self {

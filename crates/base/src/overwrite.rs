@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// The generator that pages name.
 pub const PROGRAM: &str = "perf4sight";
-/// The element for it in the head of a page.
-const GENERATOR: &str = r#"<meta name="generator" content="perf4sight">"#;
+/// The element for it in the head of a page; to [`check_contents`] it is a page.
+pub const GENERATOR: &str = r#"<meta name="generator" content="perf4sight">"#;
 /// The beginning, without blanks, of pages by earlier versions, which named no generator.
 const EARLIER: &str = r#"<!doctypehtml><htmllang="en"><head><metacharset="utf-8"><metaname="viewport"content="width=device-width,initial-scale=1"><metaname="color-scheme"content="lightdark"><title>"#;
 const COLOUR: &str = "--paper:";

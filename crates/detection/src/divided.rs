@@ -23,7 +23,7 @@ impl Divisible for Detection {
         &self.out
     }
 
-    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
+    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>> {
         self.check_divisible()?;
         // It opens no device.
         self.outline(foreseen, context)

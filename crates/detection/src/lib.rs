@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use store::{Circumstances, Store};
+use store::{Circumstances, Row, Store};
 use timing::Timing;
 use trainer::Trainer;
 
@@ -195,12 +195,9 @@ impl Verb for Detection {
 }
 
 impl Section for Detection {
-    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         self.check_keys().map_err(Error::configured)?;
         let data = self.task.data.clone();
-        if self.route.is_none() && !foreseen.exists(&data) {
-            check_data(&data).map_err(Error::configured)?;
-        }
         let count = counted(self.settings.len() as u64, "setting");
         let does = if self.predict.is_some() { "predicts" } else { "trains with" };
         let fingerprint = self.predict.iter().map(|path| KeyedPath { key: "predict", path: path.clone() });
@@ -209,9 +206,11 @@ impl Section for Detection {
             steps: vec![format!("{does} {count} of {}", self.task.network)],
             runs: if self.predict.is_some() { 0 } else { self.settings.len() },
             reads: read.into_iter().chain(fingerprint).collect(),
-            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             ..Outline::default()
-        })
+        }
+        .check("data", [&self.task.data], |_| self.check())
+        .check_results("out", || self.check_results()))
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
@@ -282,6 +281,17 @@ impl Detection {
         if self.route.is_none() { check_data(&self.task.data) } else { Ok(()) }
     }
 
+    /// Refuses a folder with files of others in the places of results.
+    fn check_results(&self) -> Result<()> {
+        // Predictions write nothing.
+        if self.predict.is_some() { Ok(()) } else { self.check_replaced(&store::read(&self.out)?) }
+    }
+
+    /// The same; with rows of earlier runs, all files are of these.
+    fn check_replaced(&self, rows: &[Row]) -> Result<()> {
+        overwrite::check_folder(&self.out, [SETTINGS, REPORT], !rows.is_empty(), self.overwrite)
+    }
+
     /// The folder of the data, alike however it is called; on another machine it is as it is called.
     fn whole_path(&self) -> PathBuf {
         let whole = self.task.data.canonicalize().ok().filter(|_| self.route.is_none());
@@ -341,7 +351,7 @@ impl Detection {
     /// What became of the settings, on which machine, in words.
     fn try_all(&self, context: &mut Context) -> Result<(Vec<Tried>, Machine, String)> {
         let mut store = Store::open(&self.out)?;
-        overwrite::check_folder(&self.out, [SETTINGS, REPORT], !store.rows.is_empty(), self.overwrite)?;
+        self.check_replaced(&store.rows)?;
         let trainer = Trainer::open(self)?;
         slow_arithmetic(&trainer.software()).into_iter().for_each(|slow| context.warn(slow));
         let mut run = MeasurementRun::new(self, &trainer, &mut store, context);

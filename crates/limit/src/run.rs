@@ -9,14 +9,12 @@ use super::pressure::Host;
 use super::processes::Entry;
 use super::usage::Usage;
 use super::{Job, Seen};
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::unistd::{AccessFlags, access};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::guard::Guarded;
 use perf4sight_machine::lines::{Lines, Stream, readable};
+use perf4sight_machine::program::{find, missing};
 use perf4sight_machine::{Watch, affinity, cgroup, measurement_lock};
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -225,39 +223,6 @@ impl Running {
         }
         Ok(())
     }
-}
-
-/// Finds the program of a job as a shell would, from its working folder.
-///
-/// # Errors
-/// A program that does not exist or is not executable.
-pub fn find(program: &str, folder: Option<&Path>) -> Result<()> {
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "command -v \"$1\"", "find", program]);
-    command.current_dir(folder.unwrap_or(Path::new(".")));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let found = command.status().is_ok_and(|status| status.success());
-    if !found {
-        return Err(missing(program, &Errno::ENOENT.into()));
-    }
-    // Some shells accept any existing path, executable or not.
-    let path = folder.unwrap_or(Path::new(".")).join(program);
-    if program.contains('/') { runnable(program, &path) } else { Ok(()) }
-}
-
-/// Checks that a file is executable.
-fn runnable(program: &str, path: &Path) -> Result<()> {
-    if path.is_dir() {
-        return Err(missing(program, &Errno::EISDIR.into()));
-    }
-    access(path, AccessFlags::X_OK).map_err(|cause| {
-        Error::io(program, "start this command", &cause.into())
-            .help("let it be executable (chmod +x), or name what runs it: sh train.sh")
-    })
-}
-
-fn missing(program: &str, cause: &io::Error) -> Error {
-    Error::io(program, "start this command", cause).help("name a program on the path, or a file with its folder")
 }
 
 fn was_killed(end: JobEnd) -> bool {

@@ -20,6 +20,7 @@ pub mod local;
 pub mod measurement_lock;
 mod memory_bandwidth;
 pub mod process;
+pub mod program;
 pub mod remote;
 mod sampler;
 mod setting;

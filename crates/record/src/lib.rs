@@ -31,6 +31,7 @@ use perf4sight_base::temporary_folder;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
 use perf4sight_machine::foreground::{Ended, Foreground};
+use perf4sight_machine::program::find;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
@@ -88,8 +89,7 @@ impl Verb for Record {
 }
 
 impl Section for Record {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        self.check_room().map_err(Error::configured)?;
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let step = format!(
             "records {} of {}, and times as many",
             counted(self.iterations, "iteration"),
@@ -97,9 +97,11 @@ impl Section for Record {
         );
         Ok(Outline {
             steps: vec![step],
-            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             ..Outline::default()
-        })
+        }
+        .check_results("command", || self.command.first().map_or(Ok(()), |program| find(program, None)))
+        .check_results("out", || self.check_room()))
     }
 }
 

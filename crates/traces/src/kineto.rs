@@ -20,11 +20,19 @@ use std::path::Path;
 /// # Errors
 /// A file that cannot be read, or that is no trace.
 pub(crate) fn read(file: &Path) -> Result<Trace> {
-    read_by(file, STRIDE)
+    read_by(file, STRIDE, room::of(file))
 }
 
-fn read_by(file: &Path, stride: usize) -> Result<Trace> {
-    let (window, room) = (Window::open(file, stride)?, room::of(file));
+/// The same up to the first event.
+///
+/// # Errors
+/// A file that cannot be read, or that is no trace.
+pub(crate) fn read_beginning(file: &Path) -> Result<Trace> {
+    read_by(file, STRIDE, 0)
+}
+
+fn read_by(file: &Path, stride: usize, room: u64) -> Result<Trace> {
+    let window = Window::open(file, stride)?;
     let mut reader = Reader { window, trace: Trace::default(), tracks: Tracks::default(), room, open: false };
     reader.trace.file = file.to_owned();
     reader.window.skip_mark();
@@ -427,11 +435,11 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("pieces.json");
         std::fs::write(&file, text).unwrap();
-        let whole = read_by(&file, STRIDE).unwrap();
+        let whole = read_by(&file, STRIDE, room::of(&file)).unwrap();
         assert_eq!((whole.events.len(), whole.damage.is_none()), (20, true));
         assert_eq!((whole.name(&whole.events[0]), whole.events[0].start), ("op \"0\" éé", 100_750));
         for stride in 1..80 {
-            let pieces = read_by(&file, stride).unwrap();
+            let pieces = read_by(&file, stride, room::of(&file)).unwrap();
             assert_eq!((pieces.events, pieces.damage), (whole.events.clone(), whole.damage.clone()), "{stride}");
         }
         std::fs::remove_dir_all(&folder).unwrap();

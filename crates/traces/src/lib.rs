@@ -40,5 +40,5 @@ pub use intern::{NameId, Names};
 pub use loader::LOADER_WITH_WORKERS;
 pub use own::{TIMELINE, is_own, is_own_timeline};
 pub use rank_list::rank_list;
-pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks, read_recordings, recording_of};
+pub use ranks::{BREAKDOWN, RECORDING, Ranked, check, read, read_ranks, read_recordings, recording_of};
 pub use trace::{Event, Header, Phase, Precision, StreamWait, Trace, Track, TrackId};

@@ -33,14 +33,50 @@ pub fn read(file: &Path) -> Result<Trace> {
 }
 
 fn read_all(file: &Path) -> Result<Vec<Trace>> {
+    check_is_input(file)?;
+    match sqlite::is_sqlite(file) {
+        true => sqlite::read(file),
+        false => kineto::read(file).map(|trace| vec![trace]),
+    }
+}
+
+/// Whether a file begins as a trace with events, of which the first one is read.
+fn has_events(file: &Path) -> Result<bool> {
+    check_is_input(file)?;
+    match sqlite::is_sqlite(file) {
+        true => Ok(true),
+        false => kineto::read_beginning(file).map(|trace| !trace.events.is_empty()),
+    }
+}
+
+fn check_is_input(file: &Path) -> Result<()> {
     if file.is_file() && is_own(file) {
         return Err(Error::input("is what perf4sight wrote about all ranks, not the trace of one")
             .file(file)
             .help("name the traces that it was made from"));
     }
-    match sqlite::is_sqlite(file) {
-        true => sqlite::read(file),
-        false => kineto::read(file).map(|trace| vec![trace]),
+    Ok(())
+}
+
+/// Refuses what [`read_ranks`] refuses, and files without any event, by the beginnings of the files, however long they are.
+///
+/// # Errors
+/// A given file that is no trace or that this program wrote, a folder without traces.
+pub fn check(paths: &[PathBuf]) -> Result<()> {
+    let files = files(paths)?;
+    let (mut found, mut passed_over) = (false, None);
+    for (file, in_folder) in &files {
+        match has_events(file) {
+            Ok(has_events) => found |= has_events,
+            Err(error) if *in_folder && matches!(error.kind(), Kind::Input | Kind::Io) => {
+                passed_over.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match files.first().filter(|_| !found) {
+        Some((file, _)) => Err(passed_over.unwrap_or_else(|| Error::input("is a trace without events").file(file))),
+        None => Ok(()),
     }
 }
 
@@ -52,13 +88,7 @@ fn read_all(file: &Path) -> Result<Vec<Trace>> {
 /// # Errors
 /// A given file that is no trace or that this program wrote, a folder without traces, two traces of one rank.
 pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
-    let mut files = Vec::new();
-    for path in paths {
-        match path.is_dir() {
-            true => files.extend(traces_in(path)?.into_iter().map(|file| (file, true))),
-            false => files.push((path.clone(), false)),
-        }
-    }
+    let files = files(paths)?;
     let mut ranks = Ranks::default();
     let mut passed_over: Vec<(&Path, Error)> = Vec::new();
     for (file, in_folder) in &files {
@@ -80,6 +110,18 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
         }
     }
     Ok(ranks)
+}
+
+/// The files of paths, and whether they are in a folder that was named instead of them.
+fn files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>> {
+    let mut files = Vec::new();
+    for path in paths {
+        match path.is_dir() {
+            true => files.extend(traces_in(path)?.into_iter().map(|file| (file, true))),
+            false => files.push((path.clone(), false)),
+        }
+    }
+    Ok(files)
 }
 
 /// The traces read so far, by rank.

@@ -62,7 +62,7 @@ pub trait Divisible {
     ///
     /// # Errors
     /// Failures that are certain before anything runs.
-    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline>;
+    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>>;
 
     /// Writes what the machines read, where it is not there yet.
     ///

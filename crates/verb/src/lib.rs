@@ -19,7 +19,7 @@ mod summary;
 
 pub use context::Context;
 pub use divisible::{Divisible, Item, Part, check_keeps_results};
-pub use outline::{Foreseen, KeyedPath, Outline};
+pub use outline::{Check, Foreseen, KeyedPath, Outline};
 pub use summary::{Finding, Noun, Summary};
 
 use crate::config::{Table, Values};
@@ -60,7 +60,7 @@ pub trait Section: Verb {
     ///
     /// # Errors
     /// Failures that are certain before anything runs.
-    fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline>;
+    fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>>;
 
     /// The same section where its work can be divided among machines.
     fn divisible(&self) -> Option<&dyn Divisible> {

@@ -1,5 +1,6 @@
 //! The work, inputs and outputs of a section, known before anything runs.
 
+use crate::Context;
 use perf4sight_base::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The planned work of a section.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Outline {
+#[derive(Default)]
+pub struct Outline<'a> {
     /// One line each, for people.
     pub steps: Vec<String>,
     /// The number of runs on a device.
@@ -17,20 +18,65 @@ pub struct Outline {
     pub time: Option<Duration>,
     /// Files and folders that must exist, or be written by an earlier section, for it to start.
     pub reads: Vec<KeyedPath>,
-    /// Files and folders it writes.
+    /// Files it writes.
     pub writes: Vec<KeyedPath>,
+    /// Folders it writes files into.
+    pub fills: Vec<KeyedPath>,
+    /// What must hold of their contents.
+    pub checks: Vec<Check<'a>>,
     /// What a reader should know before it runs.
     pub warnings: Vec<String>,
 }
 
-impl Outline {
-    /// The outline of a section that reads traces and writes one file or folder; `doing` says what it does with them.
-    pub fn of_traces(doing: &str, traces: &[PathBuf], out: &Path) -> Self {
+/// What a section would refuse at its start: inputs that it cannot use, files in the place of its results that are not its own. It takes
+/// seconds at most, and is left out where an earlier section writes what it reads.
+pub struct Check<'a> {
+    /// The key of the section that a refusal is about.
+    pub key: &'static str,
+    /// The files and folders that are read.
+    pub reads: Vec<PathBuf>,
+    /// Refuses.
+    pub run: Box<dyn Fn(&mut Context) -> Result<()> + 'a>,
+}
+
+impl<'a> Outline<'a> {
+    /// Adds a check of the value of a key, for which files and folders are read.
+    #[must_use]
+    pub fn check(
+        mut self,
+        key: &'static str,
+        reads: impl IntoIterator<Item = impl Into<PathBuf>>,
+        run: impl Fn(&mut Context) -> Result<()> + 'a,
+    ) -> Self {
+        self.checks.push(Check { key, reads: reads.into_iter().map(Into::into).collect(), run: Box::new(run) });
+        self
+    }
+
+    /// Adds a check of what may stand in the place of results.
+    #[must_use]
+    pub fn check_results(self, key: &'static str, run: impl Fn() -> Result<()> + 'a) -> Self {
+        self.check(key, [""; 0], move |_| run())
+    }
+
+    /// Adds a check of each input of a key.
+    #[must_use]
+    pub fn check_each(self, key: &'static str, run: impl Fn(&Path) -> Result<()> + Copy + 'a) -> Self {
+        let own: Vec<PathBuf> =
+            self.reads.iter().filter(|read| read.key == key).map(|read| read.path.clone()).collect();
+        own.into_iter().fold(self, |outline, path| outline.check(key, [path.clone()], move |_| run(&path)))
+    }
+
+    /// All that it writes or fills.
+    pub fn written(&self) -> impl Iterator<Item = &KeyedPath> {
+        self.writes.iter().chain(&self.fills)
+    }
+
+    /// The outline of a section that reads traces; `doing` says what it does with them.
+    pub fn of_traces(doing: &str, traces: &[PathBuf]) -> Self {
         let named: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
         Outline {
             steps: vec![format!("{doing} {}", named.join(", "))],
             reads: traces.iter().map(|path| KeyedPath::new("traces", path)).collect(),
-            writes: vec![KeyedPath::new("out", out)],
             ..Outline::default()
         }
     }
@@ -60,13 +106,18 @@ pub struct Foreseen {
 
 impl Foreseen {
     /// Adds the files that a section will write.
-    pub fn add(&mut self, outline: &Outline) {
-        self.written.extend(outline.writes.iter().map(|written| written.path.clone()));
+    pub fn add(&mut self, outline: &Outline<'_>) {
+        self.written.extend(outline.written().map(|written| written.path.clone()));
     }
 
     /// Whether a file or folder will be there. In a folder that an earlier section fills, every file may be.
     pub fn exists(&self, path: &Path) -> bool {
-        path.exists() || self.written.iter().any(|written| written.starts_with(path) || path.starts_with(written))
+        path.exists() || self.is_written(path)
+    }
+
+    /// Whether an earlier section will write a file or folder, or something in it, whether or not it is there already.
+    pub fn is_written(&self, path: &Path) -> bool {
+        self.written.iter().any(|written| written.starts_with(path) || path.starts_with(written))
     }
 
     /// The files of a folder with this extension, sorted; none where the folder is absent.

@@ -20,10 +20,11 @@ mod warnings;
 use crate::{Comparison, Iteration, Options, RankBreakdown, TimeCategory};
 use comparability::Sides;
 use folded_stacks::FoldedStacks;
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::Result;
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Progress};
+use perf4sight_traces::check;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use run::Run;
@@ -123,16 +124,18 @@ fn findings(run: &Run) -> Vec<Finding> {
 }
 
 impl Section for Breakdown {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        self.files().map_err(Error::configured)?;
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let read = |key| move |path: &PathBuf| KeyedPath { key, path: path.clone() };
         let traces: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
         Ok(Outline {
             steps: vec![format!("breaks the iterations in {} down", traces.join(", "))],
             reads: self.traces.iter().map(read("traces")).chain(self.compare.iter().map(read("compare"))).collect(),
-            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             ..Outline::default()
-        })
+        }
+        .check_results("out", || self.files().map(drop))
+        .check("traces", &self.traces, |_| check(&self.traces))
+        .check("compare", &self.compare, |_| check(&self.compare)))
     }
 }
 

@@ -2,6 +2,7 @@
 //! shared modules.
 
 pub mod advise;
+mod asked;
 mod asking;
 pub mod calibrate;
 pub mod create_network_dataset;

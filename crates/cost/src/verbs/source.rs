@@ -83,13 +83,21 @@ impl Source {
         }
     }
 
+    /// The key that specifies it.
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            Source::Fingerprint(_) => "fingerprint",
+            Source::Targets(_) => "target",
+        }
+    }
+
     /// The paths that must exist: the folder of the fingerprints, or the files that describe devices.
     pub(super) fn reads(&self) -> Vec<KeyedPath> {
         match self {
-            Source::Fingerprint(folder) => vec![KeyedPath { key: "fingerprint", path: folder.clone() }],
+            Source::Fingerprint(folder) => vec![KeyedPath { key: self.key(), path: folder.clone() }],
             Source::Targets(words) => {
                 let files = words.iter().filter(|word| Platform::is_file(word));
-                files.map(|word| KeyedPath { key: "target", path: word.into() }).collect()
+                files.map(|word| KeyedPath { key: self.key(), path: word.into() }).collect()
             }
         }
     }

@@ -1,17 +1,19 @@
 //! What `[predict]` and `[advise]` are both asked: the device, the step, the memory limit, and the files to write.
 
+use super::asked;
 use super::asking;
 use super::extents::Extents;
-use super::named::{self, is_file};
+use super::named::{self, Named, is_file};
 use super::source::{Device, Source};
 use super::step;
-use crate::fingerprint::{Fingerprint, Fingerprints, file_name};
+use crate::fingerprint::{Fingerprint, Fingerprints, check_understood, file_name};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Step};
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
+use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +80,26 @@ impl Wanted {
         self.output.iter().any(|file| ending(file) == "html")
     }
 
+    /// Refuses to replace files of others; `text` is alike what will be written to files of an ending.
+    pub fn check_output(&self, text: impl Fn(&str) -> String) -> Result<()> {
+        self.output.iter().try_for_each(|file| overwrite::check_contents(file, text(ending(file)), self.overwrite))
+    }
+
+    /// Refuses networks where the devices can predict none of them.
+    fn check_networks(&self, words: &[String], devices: &[Device]) -> Result<()> {
+        let words = asked::expand(words)?;
+        let dataset = &devices[0].fingerprints.subject().dataset;
+        let check = |word: &String| {
+            let Named { network, .. } = Named::asked(word, dataset, &self.extents)?;
+            check_understood(&network)?;
+            devices.iter().try_for_each(|device| network.check_step(device.step))
+        };
+        match words.par_iter().any(|word| check(word).is_ok()) {
+            true => Ok(()),
+            false => words.iter().try_for_each(check),
+        }
+    }
+
     /// Writes the output files, with the text for their endings, and returns them with what they are.
     pub fn write(&self, what: &'static str, text: impl Fn(&str) -> String) -> Result<Vec<(&'static str, PathBuf)>> {
         self.output.iter().try_for_each(|file| overwrite::save(file, text(ending(file)), self.overwrite))?;
@@ -87,20 +109,30 @@ impl Wanted {
     /// The outline of a section that does this with the networks of a key; files that an earlier section will have
     /// written are not names of networks.
     pub fn outline<'a>(
-        &self,
+        &'a self,
         does: &str,
-        (key, words): (&'static str, impl Iterator<Item = &'a String>),
+        key: &'static str,
+        networks: &'a [String],
         foreseen: &Foreseen,
-    ) -> Result<Outline> {
-        let words: Vec<&String> = words.filter(|word| !foreseen.exists(Path::new(word))).collect();
+    ) -> Result<Outline<'a>> {
+        // A pattern may match files that an earlier section writes.
+        let words = networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
+        let words: Vec<&String> = words.collect();
         words.iter().try_for_each(|word| named::check(word)).map_err(Error::configured)?;
         let files = words.into_iter().filter(|word| is_file(word)).map(|word| KeyedPath { key, path: word.into() });
-        Ok(Outline {
+        let source = || self.source.reads().into_iter().map(|read| read.path);
+        let outline = Outline {
             steps: vec![format!("{does} {}", self.source.description())],
             reads: files.chain(self.source.reads()).collect(),
             writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
             ..Outline::default()
-        })
+        };
+        let places = networks.iter().map(|word| asked::place(word));
+        Ok(outline.check(self.source.key(), source(), |context| self.devices(context).map(drop)).check(
+            key,
+            places.chain(source()),
+            |context| self.check_networks(networks, &self.devices(context)?),
+        ))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The fastest of some plans that fits into memory.
 
 use super::candidates::{self, Candidate, Fit};
+use crate::model_file;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, counted};
@@ -25,9 +26,7 @@ impl ChoosePlan {
     /// # Errors
     /// Files that cannot be read; plans of several networks; no plan that fits.
     pub fn run(&self, context: &mut Context) -> Result<Summary> {
-        let inputs = || [self.plans.as_path(), self.model.as_path()].into_iter();
-        self.out.iter().try_for_each(|out| overwrite::check_inputs(out, inputs()))?;
-        let candidates = candidates::rank(&self.plans, &self.model, self.memory_budget, context)?;
+        let candidates = self.candidates(context)?;
         let best = candidates.first().filter(|best| best.fit != Fit::Exceeds);
         let best = best.ok_or_else(|| self.nothing_fits(&candidates))?;
         let whole = candidates::table(&candidates, |one| &one.numbers);
@@ -48,14 +47,30 @@ impl ChoosePlan {
         })
     }
 
-    pub fn outline(&self) -> Outline {
+    fn candidates(&self, context: &mut Context) -> Result<Vec<Candidate>> {
+        let inputs = || [self.plans.as_path(), self.model.as_path()].into_iter();
+        self.out.iter().try_for_each(|out| overwrite::check_inputs(out, inputs()))?;
+        candidates::rank(&self.plans, &self.model, self.memory_budget, context)
+    }
+
+    /// Refuses to replace files of others.
+    fn check_replaced(&self, context: &mut Context) -> Result<()> {
+        let table = candidates::table(&self.candidates(context)?, |one| &one.numbers).to_csv();
+        self.out.iter().try_for_each(|out| overwrite::check_contents(out, &table, self.overwrite))
+    }
+
+    pub fn outline(&self) -> Outline<'_> {
         let read = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
+        let inputs = [&self.plans, &self.model];
         Outline {
             steps: vec![format!("ranks the plans of {}", self.plans.display())],
             reads: vec![read("plans", &self.plans), read("model", &self.model)],
             writes: self.out.iter().map(|out| read("out", out)).collect(),
             ..Outline::default()
         }
+        .check("model", [&self.model], |_| model_file::load(&self.model).map(drop))
+        .check("plans", inputs, |context| self.candidates(context).map(drop))
+        .check("out", inputs, |context| self.check_replaced(context))
     }
 
     fn nothing_fits(&self, candidates: &[Candidate]) -> Error {

@@ -369,13 +369,19 @@ fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<Prediction>)> {
 }
 
 impl Section for Train {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         Ok(Outline {
             steps: vec![format!("fits the plans of {}", self.plans.display())],
             reads: self.inputs().map(|(key, path)| KeyedPath { key, path: path.clone() }).collect(),
             writes: [self.out.clone(), page_of(&self.out)].map(|path| KeyedPath { key: "out", path }).into(),
             ..Outline::default()
+        }
+        .check_results("out", || self.files().map(drop))
+        .check_each("plans", |plans| match staged::is_staged(plans) {
+            true => staged::plans(plans).map(drop),
+            false => plans_csv::read_measured(plans).map(drop),
         })
+        .check_each("allreduce", |table| AllReduce::default().add(table)))
     }
 }
 

@@ -15,7 +15,7 @@ use perf4sight_report::{Cell, Column, Rows, Table, significant};
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Outline, Section, Summary, Verb};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A fit of operations of several GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,10 +75,8 @@ impl Verb for TrainOperations {
     /// Files that cannot be read or contradict themselves; too few rows; a file of others in the model's place.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let read = files_read(&self.folder)?;
-        let inputs = || std::iter::once(&self.folder).chain(&read).map(PathBuf::as_path);
-        // An earlier model may be in the folder.
-        let is_model = model_file::load(&self.out).is_ok();
-        let files = TrainedFiles::new(&self.out, inputs().filter(|_| !is_model), self.overwrite)?;
+        let inputs = || self.inputs(&read);
+        let files = self.files(&read)?;
         let found = read_folder(&self.folder)?;
         found.warnings().into_iter().for_each(|warning| context.warn(warning));
         self.check_precisions(&found.rows)?;
@@ -160,6 +158,22 @@ fn trained(model: &OperationModel) -> Trained {
 }
 
 impl TrainOperations {
+    fn inputs<'a>(&'a self, read: &'a [PathBuf]) -> impl Iterator<Item = &'a Path> + Clone {
+        std::iter::once(&self.folder).chain(read).map(PathBuf::as_path)
+    }
+
+    /// The files of the model, none of which is an input, such as those that are read.
+    fn files(&self, read: &[PathBuf]) -> Result<TrainedFiles> {
+        // An earlier model may be in the folder.
+        let is_model = model_file::load(&self.out).is_ok();
+        TrainedFiles::new(&self.out, self.inputs(read).filter(|_| !is_model), self.overwrite)
+    }
+
+    /// Refuses a folder without any file of operations, which is read as a whole to say so.
+    fn check_folder(&self) -> Result<()> {
+        if files_read(&self.folder)?.is_empty() { read_folder(&self.folder).map(drop) } else { Ok(()) }
+    }
+
     fn check_precisions(&self, rows: &[Row]) -> Result<()> {
         let has = |half: bool| rows.iter().any(|row| row.element.is_half() == half);
         match self.both_precisions && !(has(true) && has(false)) {
@@ -172,7 +186,7 @@ impl TrainOperations {
 }
 
 impl Section for TrainOperations {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let write = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
         Ok(Outline {
             steps: vec![format!("fits the operations of {}", self.folder.display())],
@@ -182,7 +196,9 @@ impl Section for TrainOperations {
                 .chain(self.rows.iter().map(|rows| write("rows", rows)))
                 .collect(),
             ..Outline::default()
-        })
+        }
+        .check("operations", [&self.folder], |_| self.check_folder())
+        .check("out", [&self.folder], |_| self.files(&files_read(&self.folder)?).map(drop)))
     }
 }
 

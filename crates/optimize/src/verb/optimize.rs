@@ -186,7 +186,7 @@ impl Verb for Optimize {
 }
 
 impl Section for Optimize {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         match self {
             Optimize::Plans(plans) => Ok(plans.outline()),
             Optimize::Traces(strategy) => strategy.outline(),

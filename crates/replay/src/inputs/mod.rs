@@ -72,6 +72,18 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
     }
 }
 
+/// Refuses, by their beginnings, files and folders that [`read`] is certain to refuse.
+///
+/// # Errors
+/// A given file of no known format, a folder without any.
+pub fn check(paths: &[PathBuf]) -> Result<()> {
+    let files = Files::find(paths);
+    match files.profilers.is_empty() {
+        true => Ok(()),
+        false => files.explained(perf4sight_traces::check(&files.profilers)),
+    }
+}
+
 /// Who recorded files, as far as their names and beginnings show it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Recorders {
@@ -100,16 +112,21 @@ pub(crate) fn recorders(paths: &[PathBuf]) -> Recorders {
 const FORMATS: &str = "traces of PyTorch's profiler (.json, .json.gz), Nsight Systems (.sqlite) or nvprof, dumps of the flight recorder (pickles or JSON), Chakra traces (.et), timelines of Horovod or folders of dPRO";
 
 impl Files {
-    /// The ranks in traces of profilers. What does not even look like one may have been meant as anything else.
+    /// The ranks in traces of profilers.
     fn of_profilers(&self) -> Result<Vec<Ranked>> {
         if self.profilers.is_empty() {
             return Ok(Vec::new());
         }
+        self.explained(read_ranks(&self.profilers))
+    }
+
+    /// What came of reading the traces of profilers: what does not even look like one may have been meant as anything else.
+    fn explained<T>(&self, read: Result<T>) -> Result<T> {
         let looks_like_one = |path: &PathBuf| match path.is_dir() {
             true => files_in(path).iter().any(|file| format::is_profiler(file)),
             false => format::is_profiler(path),
         };
-        read_ranks(&self.profilers).map_err(|error| {
+        read.map_err(|error| {
             let is_input = error.kind() == Kind::Input;
             if is_input && !self.profilers.iter().any(looks_like_one) { error.expected(FORMATS) } else { error }
         })

@@ -14,7 +14,7 @@ use perf4sight_base::overwrite;
 use perf4sight_base::units::counted;
 use perf4sight_traces::is_own_timeline;
 use perf4sight_verb::config::{self, Values, flag, path};
-use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,8 +54,7 @@ struct Collect {
 
 impl Verb for Collect {
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        traces::check_out(&self.traces, &self.out, || overwrite::check(&self.out, false, is_own_timeline))?;
-        overwrite::check(&self.out, self.overwrite, is_own_timeline)?;
+        self.check()?;
         let progress = context.console.progress(2, "reading traces");
         let traces = self.traces.clone();
         let analysis = interruptible(&context.cancel, move || Job::read(&traces).map(Analysis::of))?;
@@ -84,6 +83,12 @@ impl Collect {
         Ok(Collect { traces: traces::traces(values)?, out: values.get("out")?, overwrite: values.get("overwrite")? })
     }
 
+    /// Refuses to replace a file of others, before traces are read.
+    fn check(&self) -> Result<()> {
+        traces::check_out(&self.traces, &self.out, || overwrite::check(&self.out, false, is_own_timeline))?;
+        overwrite::check(&self.out, self.overwrite, is_own_timeline)
+    }
+
     fn write(&self, analysis: &Analysis, cancel: &Arc<AtomicBool>) -> Result<()> {
         let is_zipped = self.out.extension().is_some_and(|ending| ending == "gz");
         atomic_write::save_stream(&self.out, |target| {
@@ -104,7 +109,11 @@ pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
 }
 
 impl Section for Collect {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        Ok(Outline::of_traces("joins the traces in", &self.traces, &self.out))
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+        let mut outline = Outline::of_traces("joins the traces in", &self.traces)
+            .check_results("out", || self.check())
+            .check("traces", &self.traces, |_| traces::check(&self.traces));
+        outline.writes.push(KeyedPath::new("out", &self.out));
+        Ok(outline)
     }
 }

@@ -39,7 +39,7 @@ use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
 use perf4sight_traces::rank_list;
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -281,9 +281,11 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
 }
 
 impl Section for Replay {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        self.files().map_err(Error::configured)?;
-        let mut outline = Outline::of_traces("compares the ranks in", &self.traces, &self.out);
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+        let mut outline = Outline::of_traces("compares the ranks in", &self.traces)
+            .check_results("out", || self.files().map(drop))
+            .check("traces", &self.traces, |_| traces::check(&self.traces));
+        outline.fills.push(KeyedPath::new("out", &self.out));
         outline.reads.extend(self.request.reads());
         Ok(outline)
     }

@@ -1,5 +1,6 @@
 //! What the verbs that read traces have in common.
 
+use crate::inputs;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_verb::config::Missing::Required;
@@ -24,6 +25,14 @@ pub(super) fn traces(values: &Values<'_>) -> Result<Vec<PathBuf>> {
         true => Err(values.error("traces", "there are none").expected("files or folders")),
         false => Ok(traces),
     }
+}
+
+/// Refuses inputs that are certain to be refused, by their beginnings.
+///
+/// # Errors
+/// See [`inputs::check`].
+pub(super) fn check(traces: &[PathBuf]) -> Result<()> {
+    inputs::check(traces)
 }
 
 /// Refuses to replace a file that may be one of the traces, which `overwrite` does not allow either: a named one, or any

@@ -53,7 +53,7 @@ impl Divisible for Sensitivity {
         1
     }
 
-    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         self.check().map_err(Error::configured)?;
         self.check_divisible()?;
         Ok(Outline {
@@ -61,7 +61,7 @@ impl Divisible for Sensitivity {
                 "runs {} with several numbers of CPUs on other machines, by Slurm",
                 self.command.join(" ")
             )],
-            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             time: self.budget,
             ..Outline::default()
         })

@@ -278,16 +278,18 @@ fn interrupted() -> Summary {
 }
 
 impl Section for Sensitivity {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        self.check().and_then(|()| self.check_here()).map_err(Error::configured)?;
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+        self.check().map_err(Error::configured)?;
         let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
         Ok(Outline {
             steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],
             reads: self.data.iter().map(read).collect(),
-            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             time: self.budget,
             ..Outline::default()
-        })
+        }
+        .check_results("command", || self.check_here())
+        .check_results("out", || self.check_results()))
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
@@ -320,6 +322,12 @@ impl Sensitivity {
             return Err(Error::usage(problem).expected(format!("{LEAST_STEP} CPUs or more")));
         }
         Ok(())
+    }
+
+    /// Refuses a folder with files of others in the places of results.
+    fn check_results(&self) -> Result<()> {
+        let has_points = !self.overwrite && store::has_points(&self.out)?;
+        if self.leads() { write::check_files(&self.out, has_points, self.overwrite) } else { Ok(()) }
     }
 
     /// Checks that the program exists and that the machine has enough CPUs.

@@ -46,9 +46,7 @@ impl Store {
         if overwrite || !file.exists() {
             return Ok(store(Vec::new(), Vec::new()));
         }
-        let text = input_file::text(&file, "read the points that were measured")?;
-        let contents: Contents = serde_json::from_str(&text)
-            .map_err(|cause| Error::input(format!("these are no points of this version: {cause}")).file(&file))?;
+        let contents = contents(&file)?;
         if (contents.format, contents.job.as_str()) != (FORMAT, job) {
             return Err(Error::usage("the points here are those of another job, or measured otherwise")
                 .file(&file)
@@ -116,6 +114,22 @@ impl Store {
     pub fn at(&self, configuration: Configuration) -> Option<&Point> {
         self.points.iter().find(|point| point.configuration == configuration)
     }
+}
+
+/// Whether a folder has points, of any job.
+///
+/// # Errors
+/// A file that cannot be read, or is of another version.
+pub(super) fn has_points(folder: &Path) -> Result<bool> {
+    let file = folder.join(FILE);
+    let known = file.exists().then(|| contents(&file)).transpose()?;
+    Ok(known.is_some_and(|known| !known.points.is_empty() || !known.unfinished.is_empty()))
+}
+
+fn contents(file: &Path) -> Result<Contents> {
+    let text = input_file::text(file, "read the points that were measured")?;
+    serde_json::from_str(&text)
+        .map_err(|cause| Error::input(format!("these are no points of this version: {cause}")).file(file))
 }
 
 #[cfg(test)]

@@ -196,6 +196,11 @@ impl<'a> Values<'a> {
         self.located(key, if self.is_argument(key) { error.typed() } else { error })
     }
 
+    /// An error of what a setting names, such as a file that cannot be read, placed where the setting is written.
+    pub fn refused(&self, key: &str, error: Error) -> Error {
+        self.located(key, error.about(&format!("[{}] {key}", self.table.section)))
+    }
+
     /// The same; on the command line it keeps the exit code of the error, because unknown devices have one of their
     /// own.
     pub fn located(&self, key: &str, error: Error) -> Error {

@@ -4,6 +4,10 @@ use super::Advice;
 use super::search::Candidate;
 use serde_json::{Value, json};
 
+/// The fields of advice, by which a file of earlier advice is recognised.
+pub(super) const EMPTY: &str = r#"{"network": 0, "device": 0, "prior": 0, "bs": 0, "step": 0, "limit_bytes": 0, "answer": 0, "asked": 0,
+    "fits": 0, "nearest": 0, "single": 0, "helps_most": 0, "left_out": 0, "untimed": 0, "remarks": 0, "warnings": 0}"#;
+
 impl Advice {
     pub(super) fn json(&self, warnings: &[String]) -> Value {
         let fitting = |same: bool| {

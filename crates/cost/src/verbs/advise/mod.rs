@@ -19,6 +19,7 @@ use judge::Judge;
 use options::{StepOption, Withheld, normalises};
 use perf4sight_base::cache::Cache;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
 use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
@@ -136,9 +137,15 @@ impl Advise {
 }
 
 impl Section for Advise {
-    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let does = format!("advises on {} of {}", self.wanted.stage, self.network);
-        self.wanted.outline(&does, ("network", std::iter::once(&self.network)), foreseen)
+        let outline = self.wanted.outline(&does, "network", std::slice::from_ref(&self.network), foreseen)?;
+        Ok(outline.check_results("target", || self.check()).check_results("output", || {
+            self.wanted.check_output(|ending| match ending {
+                "html" => overwrite::GENERATOR.to_owned(),
+                _ => json::EMPTY.to_owned(),
+            })
+        }))
     }
 }
 

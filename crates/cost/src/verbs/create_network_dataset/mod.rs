@@ -117,13 +117,16 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
 }
 
 impl Section for CreateNetworkDataset {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
         let writes = variants.map(|variant| KeyedPath { key: "model_path", path: self.file(&variant) }).collect();
-        self.check_replaced()?;
+        let files = self.sources.iter().filter_map(Source::file);
         let levels = self.levels.len();
         let step = |source: &Source| format!("prune {} to {levels} levels into {}", source, self.folder().display());
-        Ok(Outline { steps: self.sources.iter().map(step).collect(), writes, ..Outline::default() })
+        let outline = Outline { steps: self.sources.iter().map(step).collect(), writes, ..Outline::default() };
+        Ok(outline
+            .check_results("model_path", || self.check_replaced())
+            .check("networks", files, |context| self.load(context).map(drop)))
     }
 }
 

@@ -62,6 +62,14 @@ impl Source {
         }
     }
 
+    /// Its file, where it is in one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Source::File { path, .. } => Some(path),
+            Source::Zoo(_) => None,
+        }
+    }
+
     /// Reads it with the sizes in `files`.
     pub fn load(&self, files: &Extents) -> Result<Loaded> {
         match self {

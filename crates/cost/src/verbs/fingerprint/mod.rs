@@ -119,7 +119,7 @@ fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Proven
 }
 
 impl Section for FingerprintSection {
-    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         self.check_target()?;
         let networks = KeyedPath { key: "pruned_models_storedir", path: self.networks.clone() };
         let fits = self.sources.iter().filter(|source| self.fits(source));

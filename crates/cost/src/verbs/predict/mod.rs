@@ -2,7 +2,6 @@
 
 mod answer;
 mod answers;
-mod asked;
 mod output;
 mod page;
 mod sentence;
@@ -11,14 +10,15 @@ mod summary;
 mod tables;
 mod trust;
 
-use super::NETWORKS;
 use super::named::{Named, Remarks};
-use super::source::Source;
+use super::source::{Device, Source};
 use super::wanted::Wanted;
+use super::{NETWORKS, asked};
 use crate::fingerprint::Fingerprints;
 use answer::{Answer, Question};
 use answers::Predictions;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
 use perf4sight_report::Progress;
 use perf4sight_step::workload::Workload;
 use perf4sight_verb::{Context, Foreseen, Outline, Section, Spec, Summary, Verb, VerbSpec};
@@ -60,10 +60,7 @@ type Answered = Result<(Vec<Answer>, Remarks)>;
 impl Verb for Predict {
     /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let devices = self.wanted.devices(context)?;
-        devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
-        let workloads = devices.iter().flat_map(|device| self.batches.iter().map(|&batch| (device.step, batch)));
-        workloads.map(|(step, batch)| Workload { step, batch }).try_for_each(Workload::check)?;
+        let devices = self.devices(context)?;
         let words = asked::expand(&self.networks)?;
         let is_page = words.len() == 1 && devices.len() == 1;
         let breakdown = is_page || context.console.mode().is_json();
@@ -79,15 +76,41 @@ impl Verb for Predict {
         let predictions = Predictions::collect(words, answered, devices, context)?;
         let limit = self.wanted.limit;
         let files = self.wanted.write("predictions", |ending| match ending {
-            "csv" => predictions.flat().to_csv(),
             "html" => predictions.page(limit).to_html(),
-            _ => format!("{:#}\n", predictions.json(limit, context.warnings())),
+            _ => self.data(&predictions, ending, context),
         })?;
         Ok(predictions.summary(self, files, context))
     }
 }
 
 impl Predict {
+    /// The devices, which can answer what is asked of them.
+    fn devices(&self, context: &mut Context) -> Result<Vec<Device>> {
+        let devices = self.wanted.devices(context)?;
+        devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
+        let workloads = devices.iter().flat_map(|device| self.batches.iter().map(|&batch| (device.step, batch)));
+        workloads.map(|(step, batch)| Workload { step, batch }).try_for_each(Workload::check)?;
+        Ok(devices)
+    }
+
+    /// The predictions for programs, in the format of an ending.
+    fn data(&self, predictions: &Predictions, ending: &str, context: &Context) -> String {
+        match ending {
+            "csv" => predictions.flat().to_csv(),
+            _ => format!("{:#}\n", predictions.json(self.wanted.limit, context.warnings())),
+        }
+    }
+
+    /// Refuses to replace files of others, which predictions for no network are alike.
+    fn check_output(&self, context: &mut Context) -> Result<()> {
+        let devices = self.devices(context)?;
+        let nothing = Predictions::collect(Vec::new(), Vec::new(), devices, context)?;
+        self.wanted.check_output(|ending| match ending {
+            "html" => overwrite::GENERATOR.to_owned(),
+            _ => self.data(&nothing, ending, context),
+        })
+    }
+
     /// Refuses to require that steps fit if the device's memory is unknown.
     fn check(&self) -> Result<()> {
         match self.wanted.source {
@@ -113,11 +136,11 @@ impl Predict {
 }
 
 impl Section for Predict {
-    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let does = format!("predicts {} of {}", self.wanted.stage, self.networks.join(", "));
-        // A pattern may match files that an earlier section writes.
-        let words = self.networks.iter().filter(|word| !asked::is_pattern(word));
-        self.wanted.outline(&does, ("networks", words), foreseen)
+        let source = self.wanted.source.reads().into_iter().map(|read| read.path);
+        let outline = self.wanted.outline(&does, "networks", &self.networks, foreseen)?;
+        Ok(outline.check("output", source, |context| self.check_output(context)))
     }
 }
 

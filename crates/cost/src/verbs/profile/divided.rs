@@ -37,7 +37,7 @@ impl Divisible for Profile {
         Noun { one: "configuration", several: "configurations" }
     }
 
-    fn outline_elsewhere(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline_elsewhere(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         self.check_divisible()?;
         let tests = self.tests(foreseen)?;
         let mut outline = Outline::default();

@@ -82,7 +82,7 @@ struct Places {
 }
 
 impl Section for Profile {
-    fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
+    fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>> {
         self.foresee(foreseen, &context.executable)
     }
 

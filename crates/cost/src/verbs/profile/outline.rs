@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 impl Profile {
-    pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline> {
+    pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline<'_>> {
         let tests = self.tests(foreseen)?;
         let mut outline = Outline::default();
         let foreseen = &self.foresee_calibration_networks(foreseen, &mut outline);

@@ -23,7 +23,7 @@ impl Divisible for Strategy {
         false
     }
 
-    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         self.outline()
     }
 

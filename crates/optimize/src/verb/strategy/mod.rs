@@ -15,11 +15,12 @@ use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::graph::{available_memory, check_memory};
+use perf4sight_replay::inputs;
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::request::Request;
 use perf4sight_replay::what_if::Change;
 use perf4sight_report::{Column, sentence};
-use perf4sight_verb::{Context, Finding, Outline, Summary, Verb};
+use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -187,10 +188,12 @@ impl Strategy {
     ///
     /// # Errors
     /// A folder that has files of other programs.
-    pub fn outline(&self) -> Result<Outline> {
-        self.chosen().map_err(Error::configured)?;
-        self.files().map_err(Error::configured)?;
-        let mut outline = Outline::of_traces("finds what to change in", &self.traces, &self.out);
+    pub fn outline(&self) -> Result<Outline<'_>> {
+        let mut outline = Outline::of_traces("finds what to change in", &self.traces)
+            .check_results("pass", || self.chosen().map(drop))
+            .check_results("out", || self.files().map(drop))
+            .check("traces", &self.traces, |_| inputs::check(&self.traces));
+        outline.fills.push(KeyedPath::new("out", &self.out));
         outline.reads.extend(self.request.reads().chain(self.wanted.reads()));
         Ok(outline)
     }

@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The networks that the words refer to, in their order; the files of a folder or pattern are sorted.
 pub(super) fn expand(words: &[String]) -> Result<Vec<String>> {
@@ -21,6 +21,11 @@ fn files(word: &str) -> Result<Vec<String>> {
 
 pub(super) fn is_pattern(word: &str) -> bool {
     word.contains(['*', '?', '['])
+}
+
+/// The file or folder of a word; of a pattern, the folder that everything it matches is below.
+pub(super) fn place(word: &str) -> PathBuf {
+    Path::new(word).iter().take_while(|part| !part.to_str().is_some_and(is_pattern)).collect()
 }
 
 fn in_folder(folder: &Path) -> Result<Vec<String>> {

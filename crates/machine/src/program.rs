@@ -1,0 +1,42 @@
+//! Finds the program of a command before it is started.
+
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
+use perf4sight_base::error::{Error, Result};
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Finds the program of a job as a shell would, from its working folder.
+///
+/// # Errors
+/// A program that does not exist or is not executable.
+pub fn find(program: &str, folder: Option<&Path>) -> Result<()> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "command -v \"$1\"", "find", program]);
+    command.current_dir(folder.unwrap_or(Path::new(".")));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let found = command.status().is_ok_and(|status| status.success());
+    if !found {
+        return Err(missing(program, &Errno::ENOENT.into()));
+    }
+    // Some shells accept any existing path, executable or not.
+    let path = folder.unwrap_or(Path::new(".")).join(program);
+    if program.contains('/') { runnable(program, &path) } else { Ok(()) }
+}
+
+/// Checks that a file is executable.
+fn runnable(program: &str, path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(missing(program, &Errno::EISDIR.into()));
+    }
+    access(path, AccessFlags::X_OK).map_err(|cause| {
+        Error::io(program, "start this command", &cause.into())
+            .help("let it be executable (chmod +x), or name what runs it: sh train.sh")
+    })
+}
+
+/// The error of a program that cannot be started.
+pub fn missing(program: &str, cause: &io::Error) -> Error {
+    Error::io(program, "start this command", cause).help("name a program on the path, or a file with its folder")
+}
