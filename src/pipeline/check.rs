@@ -3,6 +3,7 @@
 use super::Job;
 use super::place::{self, Form};
 use perf4sight_base::error::{Error, Kind, Result};
+use perf4sight_base::path_name::shown;
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
 use serde_json::{Value, json};
@@ -65,7 +66,7 @@ fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: 
 }
 
 fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
-    let path = read.path.display();
+    let path = shown(&read.path);
     match foreseen.exists(&read.path) {
         true => Ok(()),
         false => Err(job
@@ -106,7 +107,7 @@ fn out_of_order<'a>(jobs: &[Job<'a>], outlines: &[Outline]) -> Vec<(&'a str, &'a
 /// Refuses a file or folder that cannot be written before hours of measurements, not after them.
 fn writable(written: &KeyedPath, form: Form, job: &Job) -> Result<()> {
     place::check(&written.path, form)
-        .map_err(|why| job.values.error(written.key, format!("cannot write {}: {why}", written.path.display())))
+        .map_err(|why| job.values.error(written.key, format!("cannot write {}: {why}", shown(&written.path))))
 }
 
 /// Prints the plan.

@@ -8,6 +8,7 @@ mod attack;
 mod breakdown;
 mod breakdown_report;
 mod calibrate;
+mod check;
 mod check_noise;
 mod command_line;
 mod config;

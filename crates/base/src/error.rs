@@ -1,5 +1,6 @@
 //! Errors with their place, problem, expectation and remedy; one exit code per kind.
 
+use crate::path_name::shown;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -121,7 +122,7 @@ impl Error {
     /// The same error as one about `subject`, with the path that it began with inside the sentence.
     #[must_use]
     pub fn about(self, subject: &str) -> Self {
-        let file = self.file.map_or(String::new(), |file| format!("{}: ", file.display()));
+        let file = self.file.map_or(String::new(), |file| format!("{}: ", shown(file)));
         let problem = match self.line {
             Some(line) => format!("{subject}: {file}line {line}: {}", self.problem),
             None => format!("{subject}: {file}{}", self.problem),
@@ -206,7 +207,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {
-            write!(f, "{}:", file.display())?;
+            write!(f, "{}:", shown(file))?;
             if let Some(line) = self.line {
                 write!(f, "{line}:")?;
             }

@@ -8,6 +8,7 @@ pub mod error;
 pub mod input_file;
 pub mod output_folder;
 pub mod overwrite;
+pub mod path_name;
 pub mod result_files;
 pub mod stats;
 pub mod summary;

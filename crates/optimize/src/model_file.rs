@@ -14,6 +14,8 @@ use std::path::Path;
 const PLANS: &str = "perf4sight model of plans";
 /// Of plans in stages.
 const STAGED: &str = "perf4sight model of staged plans";
+/// What the files of all models are alike.
+pub const ALIKE: &str = r#"{"format": "perf4sight model"}"#;
 /// Changes whenever a parameter or its meaning does: models of other versions are trained again.
 const VERSION: u32 = 4;
 /// The remedy for a file of another version or kind.

@@ -11,8 +11,8 @@ use crate::what_if::{Change, InHalf, Known, depends_on_step, parse_with};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Milliseconds;
-use perf4sight_verb::KeyedPath;
 use perf4sight_verb::config::Values;
+use perf4sight_verb::{KeyedPath, Outline};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -47,7 +47,7 @@ impl Request {
     }
 
     /// The files that it names.
-    pub fn reads(&self) -> impl Iterator<Item = KeyedPath> {
+    fn reads(&self) -> impl Iterator<Item = KeyedPath> {
         let named = [("nccl_tests", &self.nccl_tests), ("cost_model", &self.cost_model)];
         named.into_iter().filter_map(|(key, path)| Some(KeyedPath::new(key, path.as_ref()?)))
     }
@@ -71,9 +71,35 @@ impl Request {
     /// # Errors
     /// One that cannot be read.
     pub fn check(&self) -> Result<()> {
-        self.known()?;
-        // Whether a table can be read does not depend on the number of ranks.
+        self.check_model()?;
+        self.check_table()
+    }
+
+    /// Checks the model alone.
+    ///
+    /// # Errors
+    /// A file that is no model of operations.
+    pub fn check_model(&self) -> Result<()> {
+        self.known().map(drop)
+    }
+
+    /// Checks the table alone.
+    ///
+    /// # Errors
+    /// A table that cannot be read.
+    pub fn check_table(&self) -> Result<()> {
+        // Whether it can be read does not depend on the number of ranks.
         self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
+    }
+
+    /// Adds its files to an outline, with their checks.
+    pub fn outline<'a>(&'a self, mut outline: Outline<'a>) -> Outline<'a> {
+        outline.reads.extend(self.reads());
+        outline.check("nccl_tests", &self.nccl_tests, |_| self.check_table()).check(
+            "cost_model",
+            &self.cost_model,
+            |_| self.check_model(),
+        )
     }
 
     /// What changes may rest on besides the traces.

@@ -36,8 +36,10 @@ pub struct Check<'a> {
     /// The files and folders that are read.
     pub reads: Vec<PathBuf>,
     /// Refuses.
-    pub run: Box<dyn Fn(&mut Context) -> Result<()> + 'a>,
+    pub run: Refuses<'a>,
 }
+
+type Refuses<'a> = Box<dyn Fn(&mut Context) -> Result<()> + 'a>;
 
 impl<'a> Outline<'a> {
     /// Adds a check of the value of a key, for which files and folders are read.

@@ -211,7 +211,7 @@ impl Train {
             out,
             overwrite: values.get("overwrite")?,
         };
-        train.check()?;
+        train.check().map_err(|error| values.placed("plans", error))?;
         Ok(train)
     }
 

@@ -32,7 +32,8 @@ pub const SETTINGS: &[Setting] = &[
 pub fn autocast(values: &Values<'_>) -> Result<Autocast> {
     let mut also: Vec<String> = values.get("amp_operations")?;
     if let Some(file) = values.get::<Option<PathBuf>>("amp_operations_file")? {
-        let text = input_file::text(&file, "read the operations in half precision")?;
+        let text = input_file::text(&file, "read the operations in half precision")
+            .map_err(|error| values.refused("amp_operations_file", error))?;
         also.extend(text.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned));
     }
     Ok(Autocast { also, only: values.get("amp_only")?, force: values.get("amp_force")? })

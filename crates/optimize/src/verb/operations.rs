@@ -41,6 +41,8 @@ pub(super) struct PredictOperations {
     pub overwrite: bool,
 }
 
+/// Files of operations are read before anything runs where they have at most so many bytes, gzipped or not.
+const QUICK: u64 = 8 << 20;
 /// The published words of `--sub_option`.
 pub(crate) const TRAIN_GPU: &str = "train_gpu";
 pub(crate) const TRAIN_AMP: &str = "train_amp";
@@ -75,21 +77,11 @@ impl Verb for TrainOperations {
     /// Files that cannot be read or contradict themselves; too few rows; a file of others in the model's place.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let read = files_read(&self.folder)?;
-        let inputs = || self.inputs(&read);
         let files = self.files(&read)?;
         let found = read_folder(&self.folder)?;
         found.warnings().into_iter().for_each(|warning| context.warn(warning));
         self.check_precisions(&found.rows)?;
-        let rows = self.rows.as_ref().map(|rows| (rows, rows_to_csv(&found.rows)));
-        if let Some((file, rows)) = &rows {
-            overwrite::check_inputs(file, inputs())?;
-            if [self.out.clone(), page_of(&self.out)].contains(file) {
-                return Err(Error::usage("the rows would replace the model or its page")
-                    .file(file)
-                    .expected("another file (rows)"));
-            }
-            overwrite::check_measured(file, rows, self.overwrite)?;
-        }
+        let rows = self.table(&found.rows, &read)?;
         let progress = context.console.progress(OperationModel::parts(&found.rows), "fitting");
         let model = match OperationModel::fit_watched(found.rows, &watch(&progress, context)) {
             Err(_) if context.cancelled() => return Ok(interrupted()),
@@ -169,9 +161,30 @@ impl TrainOperations {
         TrainedFiles::new(&self.out, self.inputs(read).filter(|_| !is_model), self.overwrite)
     }
 
-    /// Refuses a folder without any file of operations, which is read as a whole to say so.
-    fn check_folder(&self) -> Result<()> {
-        if files_read(&self.folder)?.is_empty() { read_folder(&self.folder).map(drop) } else { Ok(()) }
+    /// The table of rows, if it is asked for, and its file, which may be written.
+    fn table(&self, rows: &[Row], read: &[PathBuf]) -> Result<Option<(&PathBuf, String)>> {
+        let Some(file) = &self.rows else { return Ok(None) };
+        overwrite::check_inputs(file, self.inputs(read))?;
+        if [self.out.clone(), page_of(&self.out)].contains(file) {
+            return Err(Error::usage("the rows would replace the model or its page")
+                .file(file)
+                .expected("another file (rows)"));
+        }
+        let table = rows_to_csv(rows);
+        overwrite::check_measured(file, &table, self.overwrite)?;
+        Ok(Some((file, table)))
+    }
+
+    /// Refuses operations that cannot be fitted, and a file of others in the place of the rows, where all are read in seconds.
+    fn check_small(&self) -> Result<()> {
+        let read = files_read(&self.folder)?;
+        let bytes: u64 = read.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+        if bytes > QUICK {
+            return Ok(());
+        }
+        let found = read_folder(&self.folder)?;
+        self.check_precisions(&found.rows)?;
+        self.table(&found.rows, &read).map(drop)
     }
 
     fn check_precisions(&self, rows: &[Row]) -> Result<()> {
@@ -197,7 +210,7 @@ impl Section for TrainOperations {
                 .collect(),
             ..Outline::default()
         }
-        .check("operations", [&self.folder], |_| self.check_folder())
+        .check("operations", [&self.folder], |_| self.check_small())
         .check("out", [&self.folder], |_| self.files(&files_read(&self.folder)?).map(drop)))
     }
 }

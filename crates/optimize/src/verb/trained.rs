@@ -170,7 +170,7 @@ impl TrainedFiles {
     /// Files that may be written: a model, and next to it its page.
     ///
     /// # Errors
-    /// An input in the place of either; a page in the place of the model; a page of others that would be replaced, unless `overwrite`.
+    /// An input in the place of either; a page in the place of the model; files of others that would be replaced, unless `overwrite`.
     pub fn new<'a>(model: &Path, inputs: impl Iterator<Item = &'a Path> + Clone, overwrite: bool) -> Result<Self> {
         let page = page_of(model);
         [model, &page].into_iter().try_for_each(|file| overwrite::check_inputs(file, inputs.clone()))?;
@@ -179,6 +179,7 @@ impl TrainedFiles {
                 .file(model)
                 .expected("a name such as model.json"));
         }
+        overwrite::check_contents(model, model_file::ALIKE, overwrite)?;
         overwrite::check_contents(&page, Page::new("", "").to_html(), overwrite)?;
         Ok(TrainedFiles { model: model.to_owned(), page, overwrite })
     }
@@ -188,7 +189,7 @@ impl TrainedFiles {
     /// # Errors
     /// A file of others in the place of the model, unless it may be replaced; a failed write.
     pub fn write(self, model: &Model, trained: &Trained, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
-        // The page was checked before the fit: if the model cannot be written, neither is.
+        // Both were checked before the fit: if the model cannot be written, neither is.
         model_file::save(model, &self.model, self.overwrite)?;
         overwrite::save(&self.page, page(trained, context.warnings()).to_html(), self.overwrite)?;
         Ok(vec![("model", self.model), ("report", self.page)])

@@ -123,6 +123,7 @@ impl Verb for Replay {
     /// Files that are no traces of one job, a folder that cannot be written to or has files of other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = self.files()?;
+        self.request.check()?;
         let Some(record) = &self.record else { return self.compare(files, context, |_, _| Ok(Vec::new())) };
         let recorded = record.run(context)?;
         if context.cancelled() {
@@ -286,8 +287,7 @@ impl Section for Replay {
             .check_results("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| traces::check(&self.traces));
         outline.fills.push(KeyedPath::new("out", &self.out));
-        outline.reads.extend(self.request.reads());
-        Ok(outline)
+        Ok(self.request.outline(outline))
     }
 }
 
@@ -296,8 +296,10 @@ impl Replay {
         let what_ifs = values.get::<Option<Vec<String>>>("what_if")?.unwrap_or_default();
         let request = Request::parse(values, what_ifs)?;
         let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("what_if", error));
-        request.what_ifs.iter().try_for_each(check)?;
-        request.check()?;
+        // A model that is not there may be written by an earlier section.
+        if request.check_model().is_ok() {
+            request.what_ifs.iter().try_for_each(check)?;
+        }
         let record = values.get::<Option<bool>>("record")?.unwrap_or(false);
         let record = record.then(|| Record::into_folder(values, "recording")).transpose()?;
         if record.is_none() && values.writes("command") {

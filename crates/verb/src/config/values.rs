@@ -196,8 +196,11 @@ impl<'a> Values<'a> {
         self.located(key, if self.is_argument(key) { error.typed() } else { error })
     }
 
-    /// An error of what a setting names, such as a file that cannot be read, placed where the setting is written.
+    /// An error of what a setting names, such as a file that cannot be read, placed where a configuration sets it.
     pub fn refused(&self, key: &str, error: Error) -> Error {
+        if self.is_argument(key) {
+            return error;
+        }
         self.located(key, error.about(&format!("[{}] {key}", self.table.section)))
     }
 

@@ -159,6 +159,7 @@ impl Strategy {
 
     /// The recorded job, which everything that is asked belongs to.
     fn start(&self) -> Result<Start> {
+        self.request.check()?;
         let job = Job::read(&self.traces)?;
         if let Some(alone) = job.alone() {
             return Err(alone.help("add the others: gains of communication would be too large"));
@@ -194,8 +195,8 @@ impl Strategy {
             .check_results("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
         outline.fills.push(KeyedPath::new("out", &self.out));
-        outline.reads.extend(self.request.reads().chain(self.wanted.reads()));
-        Ok(outline)
+        outline.reads.extend(self.wanted.reads());
+        Ok(self.request.outline(outline))
     }
 
     fn write(&self, mut files: ResultFiles, shown: Shown, context: &mut Context) -> Result<Summary> {

@@ -1,0 +1,116 @@
+//! `--check` refuses what the run refuses before it does any work, at the key that names it, and nothing else.
+
+use crate::ROOT;
+use crate::fixtures::Scene;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+/// Files of others, links and traces to name in a configuration; `#` stands for recorded traces.
+fn scene(config: &str) -> Scene {
+    let scene = Scene::new()
+        .file("config.ini", config.replace('#', &format!("{ROOT}/examples/training/before")))
+        .file("notes.txt", "mine\n")
+        .file("table.csv", "mine,too\n1,2\n")
+        .file("data.json", r#"{"mine": 1}"#)
+        .file("report/report.html", "<html>mine</html>")
+        .file("settings/settings.csv", "mine\n")
+        .file("bad.onnx", b"\x07 is no field")
+        .file("empty/x.json", "{}")
+        .file("eventless.json", r#"{"traceEvents": []}"#)
+        .file("plans.csv", "mine,too\n1,2\n");
+    for (link, target) in
+        [("page.html", "notes.txt"), ("dangling", "nowhere/x"), ("loop", "loop"), ("new.csv", "new/x.csv")]
+    {
+        symlink(target, scene.path(link)).unwrap();
+    }
+    scene
+}
+
+/// The check and the run both end with this exit code and say this, at this line of the configuration.
+fn both_refuse(config: &str, code: i32, line: usize, words: &str) {
+    for check in ["--check", ""] {
+        let place = format!("config.ini:{line}: ");
+        scene(config).run(&format!("--config-file config.ini {check}")).fails(code).says(&place).says(words);
+    }
+}
+
+const PREDICT: &str = "[predict]\nnetworks = [\"resnet18\"]\ntarget = orin\nbs = [1]\n";
+
+#[test]
+fn results_in_the_places_of_others_files() {
+    let others = "a file that this command did not write would be replaced";
+    for output in ["page.html", "table.csv", "data.json", "report/report.html"] {
+        both_refuse(&format!("{PREDICT}output = [\"{output}\"]\n"), 3, 5, others);
+    }
+    both_refuse("[advise]\nnetwork = resnet18\ntarget = orin\nbs = 4\noutput = [\"data.json\"]\n", 3, 5, others);
+    both_refuse("[statistic]\ntraces = #\nout = notes.txt\n", 3, 3, others);
+    both_refuse("[collect]\ntraces = #\nout = page.html\n", 3, 3, others);
+    both_refuse("[breakdown]\ntraces = #\nout = report\n", 3, 3, others);
+    both_refuse("[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = report\n", 3, 4, others);
+}
+
+#[test]
+fn results_where_none_can_be_written() {
+    for (folder, words) in [
+        ("notes.txt", "it is a file"),
+        ("notes.txt/below", "notes.txt is a file"),
+        ("loop", "Too many levels of symbolic links"),
+        ("dangling", "dangling is a link that leads nowhere"),
+        ("dangling/below", "dangling is a link that leads nowhere"),
+    ] {
+        both_refuse(&format!("[breakdown]\ntraces = #\nout = {folder}\n"), 3, 3, words);
+        both_refuse(&format!("[record]\ncommand = [\"true\"]\nout = {folder}\n"), 3, 3, words);
+        both_refuse(&format!("[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = {folder}\n"), 3, 4, words);
+    }
+    both_refuse("[collect]\ntraces = #\nout = report\n", 3, 3, "it is a folder");
+    both_refuse("[collect]\ntraces = #\nout = loop\n", 3, 3, "too many links");
+    // NAME_MAX of Linux is 255 bytes.
+    both_refuse(&format!("[collect]\ntraces = #\nout = new/{}\n", "x".repeat(256)), 3, 3, "longer than 255 bytes");
+}
+
+#[test]
+fn inputs_that_cannot_be_used() {
+    let predict = |line: &str| format!("[predict]\nbs = [1]\ntarget = orin\n{line}\n");
+    both_refuse(&predict("networks = [\"bad.onnx\"]"), 4, 4, "is no ONNX file");
+    both_refuse(&predict("networks = [\"report\"]"), 4, 4, "holds no .onnx file");
+    // torchvision's squeezenet begins with a 7x7 convolution.
+    both_refuse(&predict("networks = [\"squeezenet\"]\ninput = 3x5x5"), 4, 4, "does not fit the 3x5x5 images");
+    both_refuse(&predict("networks = [\"resnet18\"]\ntrainable = none.*"), 4, 4, "leaves nothing of resnet18 to train");
+    let fingerprint = "[predict]\nnetworks = [\"resnet18\"]\nbs = [1]\nfingerprint = report\n";
+    both_refuse(fingerprint, 4, 4, "there is no fingerprint of training here");
+    both_refuse("[breakdown]\ntraces = empty\nout = new\n", 4, 2, "has no list of traceEvents");
+    both_refuse("[replay]\ntraces = eventless.json\nout = new\n", 4, 2, "without events");
+    both_refuse("[record]\ncommand = [\"no-such-program\"]\nout = new\n", 6, 2, "cannot start this command");
+    both_refuse("[detection]\ndata = report\nout = new\n", 4, 2, "no data set to train detectors with");
+    both_refuse("[cost_model]\nplans = plans.csv\nout = new.json\n", 4, 2, "there is no column gpus");
+    let dataset =
+        "[create_network_dataset]\nnetworks = [\"bad\"]\nmodel_desc_dir = .\npruning_perc = [0]\nmodel_path = new\n";
+    both_refuse(dataset, 4, 2, "is no ONNX file");
+}
+
+/// What a name holds cannot pass for another message, and a long one leaves it readable.
+#[test]
+fn names_are_shown_in_one_line_of_a_message() {
+    let name = |name: &str| {
+        scene(&format!("[collect]\ntraces = #\nout = \"{name}\"\n")).run("--config-file config.ini --check")
+    };
+    let said = name(&format!("new/\u{200b}{}", "x".repeat(900_000))).fails(3).says(r"new/\u{200b}xxx").stderr().len();
+    assert!(said < 2_000, "{said} bytes");
+}
+
+/// What an earlier section writes is not there yet, or is there from the run before.
+#[test]
+fn what_is_or_will_be_written_by_the_program_is_no_obstacle() {
+    let config = "[create_network_dataset]\nnetworks = [\"resnet18\"]\npruning_perc = [50]\nmodel_path = nets\n\
+                  [predict]\nnetworks = [\"nets/imagenet\"]\ntarget = orin\nbs = [1]\noutput = [\"new.csv\", \"new.json\", \"new.html\"]\n\
+                  [advise]\nnetwork = nets/imagenet/resnet18_50.onnx\ntarget = orin\nbs = 4\noutput = [\"advice.json\", \"advice.html\"]\n";
+    let scene = scene(config);
+    for _ in 0..2 {
+        scene.run("--config-file config.ini --check").succeeds();
+        scene.run("--config-file config.ini").succeeds();
+    }
+    assert!(
+        fs::metadata(scene.path("new/x.csv")).unwrap().is_file(),
+        "a link may lead to a file that is not there yet"
+    );
+}
