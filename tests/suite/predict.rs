@@ -458,9 +458,11 @@ fn what_a_step_cannot_be_is_refused_before_anything_runs() {
         .fails(3)
         .says("optimizer: a step of inference has no such setting");
     set("--set predict.accumulate=5").fails(3).says("accumulate = 5 leaves passes without a sample at batch size 4");
-    set("--set predict.stage=inference --set predict.precision=fp32 --set predict.accumulate=None").succeeds();
+    set("--set predict.stage=inference --set predict.precision=fp32 --set predict.accumulate=None")
+        .fails(4)
+        .says("there is no fingerprint of inference here");
     // A list of no targets is none: fingerprints are asked.
-    set("--set predict.target=[]").succeeds().prints("predicts training of resnet18 from .");
+    set("--set predict.target=[]").fails(4).says("there is no fingerprint of training here");
     let profile = "[profile]\nnetwork = resnet18\nbs = 4\nstage = inference\ntrainable = classifier\n";
     let refused = scene.file("profile.ini", profile).run("--config-file profile.ini --check");
     refused.fails(3).says("trainable: a step of inference has no such setting");

@@ -97,6 +97,20 @@ impl FingerprintSection {
         }
     }
 
+    /// Refuses to replace files of others by the report.
+    fn check_replaced(&self) -> Result<()> {
+        let nothing = Evidence {
+            device: &self.device,
+            dataset: &self.dataset,
+            step: self.step,
+            assessments: Vec::new(),
+            profiles: Vec::new(),
+            date: String::new(),
+            config: "",
+        };
+        nothing.check_replaced(&self.report_folder(), self.overwrite)
+    }
+
     fn evidence<'a>(&'a self, assessed: &'a [Assessed], context: &'a Context) -> Result<Evidence<'a>> {
         Ok(Evidence {
             device: &self.device,
@@ -133,7 +147,8 @@ impl Section for FingerprintSection {
             reads: self.sources.iter().flat_map(|source| self.reads(source)).chain([networks]).collect(),
             writes: files.chain(reports).map(|path| KeyedPath { key: "model_storedir", path }).collect(),
             ..Outline::default()
-        })
+        }
+        .check_results("model_storedir", || self.check_replaced()))
     }
 }
 

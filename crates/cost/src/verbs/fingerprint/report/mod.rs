@@ -85,6 +85,20 @@ impl Evidence<'_> {
         Ok(written)
     }
 
+    /// Refuses to replace files of others, before anything is assessed: the files of evidence without assessments are alike.
+    ///
+    /// # Errors
+    /// A file that the program did not write, unless `overwrite`.
+    pub fn check_replaced(&self, folder: &Path, overwrite: bool) -> Result<()> {
+        let json = self.json().to_string();
+        let files = [
+            ("report.html", overwrite::GENERATOR.to_owned()),
+            ("report.json", json),
+            ("predictions.csv", predictions::table(self).to_csv()),
+        ];
+        files.into_iter().try_for_each(|(name, text)| overwrite::check_contents(&folder.join(name), text, overwrite))
+    }
+
     /// `report.json`: scores by the name of each quantity; values that differ between equal runs are under
     /// `provenance`.
     pub fn json(&self) -> Value {
