@@ -188,7 +188,9 @@ class MemoryEstimate(Shown):
 
     def _remarks(self) -> Sequence[str]:
         step = ["step: %s" % self.step] if self.step != "published" else []
-        return ["simulated for %s" % self.target, *step, *("warning: %s" % warning for warning in self.warnings)]
+        freed = self.stage == "training" and "--holds-outputs" not in self._words
+        outputs = ["outputs are freed when the loss is known; holds_outputs=True counts them for a loop that keeps them"] if freed else []
+        return ["simulated for %s" % self.target, *step, *outputs, *("warning: %s" % warning for warning in self.warnings)]
 
 
 def _shares(parts: Mapping[str, Sequence[Mapping[str, Any]]], kind: str, unit: str) -> Tuple[Share, ...]:

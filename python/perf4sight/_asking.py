@@ -65,12 +65,14 @@ def estimate_memory(
     stage: str = "training",
     optimizer: Any = None,
     name: Optional[str] = None,
+    holds_outputs: bool = False,
     **settings: Any,
 ) -> MemoryEstimate:
     """Memory of a step of `model` on `inputs`, simulated: nothing runs, and no device is needed.
 
     `target` is the kind of device, by default `"cuda"` where the model is on a GPU, else `"cpu"`. The other arguments are those of `predict` but
-    `batch_sizes`: the answer is about the batch of `inputs`, and its `largest_batch` about others.
+    `batch_sizes`: the answer is about the batch of `inputs`, and its `largest_batch` about others. `holds_outputs` is for loops that keep the
+    outputs in a variable until backward is done, as `outputs = model(inputs)` does; by default they are freed when the loss is known.
 
     Raises as `predict` does.
     """
@@ -80,8 +82,9 @@ def estimate_memory(
     network = _network.read(module, inputs, stage, name)
     target = target or _place(module)
     told_step = _settings.of(module, stage, optimizer, settings)
-    network = network.following(module, inputs, stage, told_step, [network.batch])
-    asked = ("--target=%s" % target, *words(stage, told_step), *_batches(network, None))
+    network = network.following(module, inputs, stage, told_step, [network.batch], holds_outputs)
+    held = ["--holds-outputs"] if holds_outputs else []
+    asked = (*of_kinds(target), *held, *words(stage, told_step), *_batches(network, None))
     reply = network.ask("predict", *asked)
     if "devices" in reply:
         raise Error("estimate_memory is about one kind of device, and %s are several\n  expected: one of them\n  help: predict(..., target=%r) is about all" % (target, target))
@@ -103,7 +106,14 @@ def source(verb: str, fingerprint: Any, target: Any) -> List[str]:
         if not isinstance(fingerprint, (str, os.PathLike)):
             raise Error("fingerprint = %r\n  expected: the folder of a device that was profiled, such as \"fingerprinting/orin/imagenet\"" % (fingerprint,))
         return ["--fingerprint=%s" % os.fspath(fingerprint)]
-    return ["--target=%s" % ",".join(map(_checking.target, target if _is_list(target) else [target]))]
+    return of_kinds(",".join(map(_checking.target, target if _is_list(target) else [target])))
+
+
+def of_kinds(target: str) -> List[str]:
+    """Kinds of devices that answer, likewise; processors with the threads that compute here."""
+    import torch
+
+    return ["--target=%s" % target, "--threads=%d" % torch.get_num_threads()]
 
 
 def words(stage: str, step: Dict[str, Any]) -> List[str]:

@@ -26,9 +26,12 @@ class Pass:
     precision: str
     # Names of normalisations that stay in evaluation.
     kept_statistics: Tuple[str, ...] = ()
+    # Whether the loop keeps the outputs until the weights have changed.
+    holds_outputs: bool = False
 
 
-def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, batches: Sequence[int]) -> Optional[str]:
+def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, batches: Sequence[int],
+         holds_outputs: bool = False) -> Optional[str]:
     """The note that carries to the program what passes of some batch sizes take: the kind of the pass, the bytes of its trained weights in the order
     of an optimizer's loop, what is in `torch.channels_last`, then a line for each pass.
 
@@ -43,7 +46,7 @@ def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage:
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
         return ""
     kept = _kept_statistics(module) if settings.get("frozen_normalisation") == "eval" else ()
-    one = Pass(stage, trainable == "all", precision, kept)
+    one = Pass(stage, trainable == "all", precision, kept, holds_outputs)
     taken = {samples: peaks(module, given, one, samples) for samples in sampled(batches, int(settings.get("accumulate") or 1))}
     found = {samples: alive for samples, alive in taken.items() if alive is not None}
     if not found:
@@ -139,6 +142,8 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
         alive.hold(targets)
         with alive.counting():
             loss = _loss(results, targets)
+    if not one.holds_outputs:
+        results.clear()
     # As the outermost autocast does: this one is within another (`undisturbed`).
     torch.clear_autocast_cache()
     with alive.counting():
@@ -150,11 +155,10 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
 
 
 def _loss(results: List[Any], targets: List[Any]) -> Any:
-    """The sum of what the results that are numbers lose against classes, or of the losses that they are; the results go when it is known."""
+    """The sum of what the results that are numbers lose against classes, or of the losses that they are."""
     total = None
     for loss in map(_cross_entropy, results, targets) if targets else results:
         total = loss if total is None else total + loss
-    results.clear()
     return total
 
 

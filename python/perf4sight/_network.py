@@ -28,6 +28,10 @@ SAMPLES = 2
 HEIGHTS = (224, 32, 28, 299)
 # What the program says of a network without operations.
 NO_OPERATIONS = "only 0 of the 0 operations"
+# Where an operation runs that the program refuses: `/encoder/attn/Reshape_4` in `attn`.
+PLACE = re.compile(r"node \"(?:/[^\"/]*)*?/([^\"/]*)/[^\"/]*\"")
+BATCH_SECOND = ("%s is a MultiheadAttention without batch_first, for which the second axis is the batch; the first axis of the inputs is the batch here, so that "
+                "samples would attend to each other: %s\n  help: make it with batch_first=True, or give it x.transpose(0, 1)")
 # Words of a text that is made up.
 WORDS = 16
 # What holds several modules' work together, and where it keeps the module.
@@ -45,6 +49,8 @@ class Network:
     warnings: Tuple[str, ...] = ()
     # Whether the memory of the step is that of the module itself, not of its graph.
     followed: bool = False
+    # PyTorch's own attention that reads the batch as its second axis.
+    batch_second: Tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def file(self) -> Iterator[str]:
@@ -63,14 +69,19 @@ class Network:
             except ProgramError as problem:
                 if str(problem).startswith(NO_OPERATIONS):
                     raise NetworkError("%s runs no operation\n  expected: a module that computes something" % self.name) from problem
+                where = PLACE.search(str(problem))
+                within = [name for name in self.batch_second if where and ("." + name).endswith("." + where.group(1))]
+                if within:
+                    raise NetworkError(BATCH_SECOND % (within[0], problem), within[0]) from problem
                 raise
         if "warnings" in reply:
             reply["warnings"] = [ADVICE.sub("", warning) for warning in reply["warnings"]]
         return reply
 
-    def following(self, module: Any, inputs: Any, stage: str, settings: Dict[str, Any], batches: Sequence[int]) -> "Network":
+    def following(self, module: Any, inputs: Any, stage: str, settings: Dict[str, Any], batches: Sequence[int],
+                  holds_outputs: bool = False) -> "Network":
         """The same with what passes of the module itself take, which holds more than a graph: where that cannot be found out, a warning."""
-        note = _following.note(module, _inputs.read(module.forward, inputs), settings, stage, batches)
+        note = _following.note(module, _inputs.read(module.forward, inputs), settings, stage, batches, holds_outputs)
         unknown = () if note or note is None else (UNFOLLOWED,)
         followed = bool(note) and (settings.get("checkpoint") or "none") == "none"
         return replace(self, onnx=self.onnx + _note(FOLLOWED, note or ""), warnings=(*self.warnings, *unknown), followed=followed)
@@ -96,7 +107,8 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
     given = _inputs.read(module.forward, inputs)
     name = re.sub(r"/", "-", name) if name else re.sub(r"[^A-Za-z0-9.]", "-", type(module).__name__)
     onnx, asks = _traced(module, given, stage, SAMPLES, lambda tensor: tensor, weights)
-    network = Network(name, onnx, given.batch)
+    attentions = (path for path, part in module.named_modules() if type(part).__name__ == "MultiheadAttention" and not part.batch_first)
+    network = Network(name, onnx, given.batch, batch_second=tuple(attentions))
     places = _places(module, given, stage) if asks else []
     if not places:
         return network

@@ -163,6 +163,13 @@ impl Platform {
         self
     }
 
+    /// The same for a loop that keeps the network's results in a variable until its step ends, as `results = model(images)` does.
+    #[must_use]
+    pub fn holding_results(mut self) -> Self {
+        self.framework.holds_result = true;
+        self
+    }
+
     /// The same for the software that runs networks, as a worker reports it: PyTorch from 2.0 on updates all weights on
     /// accelerators at once; earlier versions and libtorch update them one by one. Earlier versions keep no workspaces for products
     /// in the allocator. Where neither is named the kind of device stays as it is.

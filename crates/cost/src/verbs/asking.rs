@@ -28,6 +28,20 @@ pub(super) const TARGET: Setting = text("target").value("NAME|FILE.json").known(
     .one_of("source").conflicts(With(&["device_name"]))
     .help("Predict without a fingerprint, from published facts about a kind of device such as orin; a file describes another kind.");
 
+/// More threads than any supported machine has.
+pub(super) const MAX_THREADS: i64 = 4096;
+
+pub(super) const THREADS: Setting = integer("threads", 1, MAX_THREADS)
+    .value("NUMBER")
+    .help("With target, on a processor: threads of the compute library. A single one copies less; by default several.");
+
+pub(super) const HOLDS_OUTPUTS: Setting = flag("holds_outputs").help(
+    "With target: the loop keeps the network's outputs in a variable until its step ends; by default they are freed when the loss is known.",
+);
+
+/// What only a kind of device is asked with: a fingerprint is of steps that were measured.
+pub(super) const OF_TARGETS: [&str; 2] = [THREADS.key, HOLDS_OUTPUTS.key];
+
 pub(super) const MEM_LIMIT: Setting = memory("mem_limit", "MiB").value("MEMORY").help(
     "The memory that a step must fit into, all that it uses, such as 8GiB; by default what the profiled device had.",
 );

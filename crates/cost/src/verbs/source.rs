@@ -111,6 +111,12 @@ impl Source {
 }
 
 impl Wanted {
+    /// A kind of device, as the step runs on it.
+    fn run_on(&self, platform: Platform) -> Platform {
+        let platform = self.threads.into_iter().fold(platform, Platform::on_threads);
+        if self.holds_outputs { platform.holding_results() } else { platform }
+    }
+
     /// With several kinds of devices, those that do not support the step's precision are left out with a warning; any
     /// other problem is an error.
     fn of_kinds(&self, words: &[&str], context: &mut Context) -> Result<Vec<Device>> {
@@ -118,7 +124,7 @@ impl Wanted {
         let dataset = self.dataset.as_deref().unwrap_or(Dataset::Imagenet.name());
         let mut devices = Vec::new();
         for word in words {
-            let platform = Platform::named_or_read(word)?;
+            let platform = self.run_on(Platform::named_or_read(word)?);
             match platform.check_precision(step.precision) {
                 Err(refusal) if words.len() > 1 => context.warn(refusal.to_string()),
                 Err(refusal) => return Err(refusal),

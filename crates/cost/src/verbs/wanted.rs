@@ -19,6 +19,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub source: Source,
+    /// Threads that compute on a kind of device, if not several.
+    pub threads: Option<u64>,
+    /// Whether a loop keeps the outputs of a network until its step ends.
+    pub holds_outputs: bool,
     pub stage: Stage,
     pub changes: Changes,
     /// The memory limit, if it is not the memory of the profiled device.
@@ -40,8 +44,16 @@ impl Wanted {
         let changes = step::changes(values, &[stage])?;
         // The settings of the fingerprints' step are only known when they are loaded.
         step::check_batches(values, changes.of(Step::published(stage)), batches)?;
+        let source = Source::parse(values, targets)?;
+        let written = asking::OF_TARGETS.into_iter().find(|key| values.writes(key));
+        if let (Source::Fingerprint(_), Some(key)) = (&source, written) {
+            let error = values.error(key, "a fingerprint answers for steps as they were measured");
+            return Err(error.help(format!("leave out {key}, or name a kind of device with target")));
+        }
         Ok(Wanted {
-            source: Source::parse(values, targets)?,
+            source,
+            threads: values.get("threads")?,
+            holds_outputs: values.get("holds_outputs")?,
             stage,
             changes,
             limit: values.get("mem_limit")?,

@@ -1,7 +1,9 @@
 //! The settings of `[advise]` and `perf4sight advise`, and their checked values.
 
 use super::Advise;
-use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET};
+use crate::verbs::asking::{
+    DATASET, DEVICE, EXTENTS, FINGERPRINT, HOLDS_OUTPUTS, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET, THREADS,
+};
 use crate::verbs::step::{OF_STEPS, STAGE};
 use crate::verbs::wanted::Wanted;
 use perf4sight_base::error::Result;
@@ -12,7 +14,7 @@ pub(super) const TABLE: Table = Table {
     section: "advise",
     about: "finds what makes a step of one network fit into memory, and what each way costs",
     groups: &[
-        &[NETWORK, FINGERPRINT, TARGET, BATCH, STAGE],
+        &[NETWORK, FINGERPRINT, TARGET, THREADS, HOLDS_OUTPUTS, BATCH, STAGE],
         OF_STEPS,
         &[MEM_LIMIT, DEVICE, DATASET],
         EXTENTS,

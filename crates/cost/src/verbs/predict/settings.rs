@@ -1,7 +1,9 @@
 //! The settings of `[predict]` and `perf4sight predict`, and their checked values.
 
 use super::{Form, Predict};
-use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET};
+use crate::verbs::asking::{
+    DATASET, DEVICE, EXTENTS, FINGERPRINT, HOLDS_OUTPUTS, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET, THREADS,
+};
 use crate::verbs::step::{OF_STEPS, STAGE};
 use crate::verbs::wanted::Wanted;
 use perf4sight_base::error::Result;
@@ -15,7 +17,7 @@ pub(super) const TABLE: Table = Table {
     section: "predict",
     about: "predicts latency, memory and whether it fits for networks that were never profiled",
     groups: &[
-        &[NETWORKS, FINGERPRINT, TARGETS, BATCHES, STAGE],
+        &[NETWORKS, FINGERPRINT, TARGETS, THREADS, HOLDS_OUTPUTS, BATCHES, STAGE],
         OF_STEPS,
         &[MEM_LIMIT, REQUIRE_FIT, DEVICE, DATASET],
         EXTENTS,

@@ -1,5 +1,6 @@
 //! The settings of `[profile]`, and the device settings that it shares with `perf4sight profile --check-noise`.
 
+use crate::verbs::asking::MAX_THREADS;
 use crate::verbs::step::{
     ACCUMULATE, CHECKPOINT, FROZEN_NORMALISATION, LOSS, OPTIMIZER, PRECISION, TRAINABLE, ZERO_GRAD, stages,
 };
@@ -8,8 +9,6 @@ use perf4sight_verb::config::{Setting, Table, flag, integer, memory, number, pat
 
 /// An upper bound on useful repeats.
 const MAX_REPEATS: i64 = 100;
-/// More threads than any supported machine has.
-const MAX_THREADS: i64 = 4096;
 
 pub(super) const TABLE: Table = Table {
     section: "profile",
