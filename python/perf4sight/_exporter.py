@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import logging
 import os
 import re
 import sys
@@ -18,6 +19,8 @@ from ._errors import Error, NetworkError
 OPSET = 17
 OLDEST = (1, 13)
 # Where PyTorch has kept the one step of its exporter that needs the package onnx: to add functions of ONNX Script, which no network here has.
+# The packages that the default exporter writes files with.
+PACKAGES = ("onnxscript", "onnx_ir")
 INSTALL = "install onnx and onnxscript, which the default exporter needs"
 PLAIN_WEIGHTS = "torch.nn.utils.parametrize.remove_parametrizations of %s leaves a plain weight, which takes the same but for what makes it"
 PADDED = "where sequences are packed (pack_padded_sequence), give padded ones to the layer: that takes the most that packed ones can"
@@ -113,7 +116,8 @@ def _exported_otherwise(problem: Unsupported, module: Any, names: Tuple[str, ...
         samples = torch.export.Dim("batch", min=2)
         # The module is called with tensors alone, all of which have the batch: its forward takes any number of them.
         shapes = (tuple({0: samples} for _ in tensors),)
-        program = torch.onnx.export(module, tensors, dynamo=True, dynamic_shapes=shapes, input_names=list(names), optimize=False, verbose=False)
+        with _unlogged():
+            program = torch.onnx.export(module, tensors, dynamo=True, dynamic_shapes=shapes, input_names=list(names), optimize=False, verbose=False)
         with _private.folder() as folder:
             path = os.path.join(folder, "network.onnx")
             if not weights:
@@ -291,6 +295,20 @@ def unheard() -> Iterator[None]:
         finally:
             os.dup2(stdout, 1)
             os.close(stdout)
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Without what the packages of the default exporter log about each other."""
+    loggers = [logging.getLogger(name) for name in PACKAGES]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before):
+            logger.setLevel(level)
 
 
 @contextlib.contextmanager

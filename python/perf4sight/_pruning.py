@@ -158,5 +158,7 @@ def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:
 
 def _alike(layer: str) -> str:
     """A pattern of a layer and all in it, the same part of every block included."""
+    if "." not in layer:
+        return layer + "*" if layer and not layer.isdigit() else layer
     return re.sub(r"(?<![^.])\d+(?![^.])", "*", layer).rstrip("*") + "*"
 

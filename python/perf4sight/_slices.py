@@ -188,4 +188,8 @@ def _is_shape(value: Any) -> bool:
 
 
 def _computed(part: Any) -> str:
-    return ", ".join(part._parameters) or ", ".join(getattr(part, "parametrizations", {}))
+    """The parameters that the weight of a layer is computed from: of a parametrization, else of the older functions, which call them `weight_g`, `weight_v`."""
+    made = getattr(part, "parametrizations", None)
+    if made is not None:
+        return ", ".join("parametrizations.%s" % name for name, _ in made.named_parameters())
+    return ", ".join(name for name in part._parameters if name.startswith("weight")) or "its own code"
