@@ -218,7 +218,7 @@ fn delays(step: &StepGraph) -> Vec<Delay> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Builder, Node, Resource};
+    use crate::graph::{Builder, Node, RankNodes, Resource};
 
     /// Nanoseconds of a launch, of the delay behind it, and of a kernel.
     const TIMES: [u64; 3] = [10_000, 6_000, 3_000];
@@ -265,6 +265,30 @@ mod tests {
             });
             assert_eq!(simulate(&step.graph).start(kernel), 10_000 + call / 2 + 2_000);
         }
+    }
+
+    /// A thread launches a kernel every 60 us, each of which starts 6 us later and takes 10 us, the sixth one 150 us: it ends 156 us after its thread. In the step after
+    /// it the first kernel starts 1 us behind that, the second one 1 us behind the first, at 168 us, and the third one as before 6 us behind its launch.
+    #[test]
+    fn kernels_catch_up_with_their_thread_after_a_step_that_ended_late() {
+        let (mut builder, [thread, stream]) = thread_and_stream();
+        let mut add = |resource, kind, duration, before| add(&mut builder, (resource, kind), duration, before);
+        let start = add(thread, Kind::Start, 0, None);
+        let (mut launch, mut last) = (start, add(stream, Kind::Backlog, 0, Some(start)));
+        let mut kernels = Vec::new();
+        for kernel in 0..6 {
+            launch = add(thread, Kind::Operation, 60_000, Some(launch));
+            let gap = add(stream, Kind::Gap, 6_000, Some(last));
+            last = add(stream, Kind::Kernel, if kernel < 5 { 10_000 } else { 150_000 }, Some(gap));
+            kernels.push((launch, gap, last));
+        }
+        kernels.iter().for_each(|(launch, gap, _)| builder.edge(*launch, *gap, EdgeKind::Launch));
+        let (gradients, copies) = (Vec::new(), Vec::new());
+        let rank = RankNodes { number: 0, stands_for: 1, start, gradients, silent_passes: 0, copies };
+        let step = StepGraph { graph: builder.finish().unwrap(), ranks: vec![rank], ..StepGraph::default() }.settled();
+        let schedule = simulate(&step.graph);
+        let starts: Vec<u64> = kernels.iter().map(|(_, _, kernel)| schedule.start(*kernel)).collect();
+        assert_eq!(starts, [157_000, 168_000, 186_000, 246_000, 306_000, 366_000]);
     }
 
     fn thread_and_stream() -> (Builder, [ResourceId; 2]) {
