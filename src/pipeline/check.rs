@@ -1,4 +1,4 @@
-//! The outlines of the sections, and a check that their input files will exist.
+//! The outlines of the sections, and what each refuses before anything runs: inputs that cannot be used, places that cannot be written to.
 
 use super::Job;
 use super::place::{self, Form};
@@ -62,10 +62,8 @@ fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: 
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
     outline.writes.iter().try_for_each(|file| writable(file, Form::File, job))?;
     outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, job))?;
-    let known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| foreseen.is_written(read)));
-    known
-        .into_iter()
-        .try_for_each(|check| (check.run)(context).map_err(|error| job.values.refused(check.key, error)))?;
+    let mut known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| foreseen.is_written(read)));
+    known.try_for_each(|check| (check.run)(context).map_err(|error| job.values.refused(check.key, error)))?;
     Ok(outline)
 }
 

@@ -209,7 +209,16 @@ fn delays(step: &StepGraph) -> Vec<Delay> {
     let delay = |(gap, (launch, others)): (NodeId, (Option<NodeId>, Vec<NodeId>))| {
         let (recorded, launch) = (graph.node(gap).duration, launch?);
         let call = launching(step, launch);
-        let delay = Delay { gap, launch, call, others, recorded, is_queued: false, after_launch: recorded, after_others: recorded };
+        let delay = Delay {
+            gap,
+            launch,
+            call,
+            others,
+            recorded,
+            is_queued: false,
+            after_launch: recorded,
+            after_others: recorded,
+        };
         (recorded.saturating_sub(call) <= LONGEST).then_some(delay)
     };
     waits.into_iter().filter_map(delay).collect()

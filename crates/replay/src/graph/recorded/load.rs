@@ -3,8 +3,8 @@
 //! They come and go within a step, so that one factor for each rank, kind of work and stretch between the exchanges that the
 //! rank takes part in holds it.
 
-use crate::graph::step::StepGraph;
 use crate::graph::queues::{self, Queues};
+use crate::graph::step::StepGraph;
 use crate::graph::{Kind, NodeId};
 use crate::simulate::simulate;
 use std::collections::{BTreeMap, HashSet};
