@@ -44,8 +44,9 @@ impl Queues {
         for delay in &delays {
             let [after_launch, after_others] = usual.entry(step.graph.node(delay.gap).resource).or_default();
             match delay.ends(step, schedule) {
-                [launch, others] if others <= launch => {
-                    after_launch.push(delay.recorded.saturating_sub(delay.call) as f64);
+                ends if delay.was_launched(ends) => {
+                    let since_launch = delay.since_launch(ends);
+                    after_launch.push(since_launch.saturating_sub(delay.call) as f64);
                 }
                 [launch, others] if others > launch + delay.call + LONGEST => after_others.push(delay.recorded as f64),
                 [_, _] => {}
@@ -56,10 +57,10 @@ impl Queues {
         for delay in &mut delays {
             let [after_call, queued] = usual[&step.graph.node(delay.gap).resource];
             let launched = after_call.map(|after_call| delay.call + after_call);
-            let [launch, others] = delay.ends(step, schedule);
-            let since_launch = delay.recorded + others.saturating_sub(launch);
-            let waited_for_launch =
-                launched.is_some_and(|launched| since_launch as f64 <= LATER * launched as f64) || others <= launch;
+            let ends = delay.ends(step, schedule);
+            let since_launch = delay.since_launch(ends);
+            let waited_for_launch = delay.was_launched(ends)
+                || launched.is_some_and(|launched| since_launch as f64 <= LATER * launched as f64);
             match waited_for_launch {
                 true => {
                     delay.after_launch = since_launch;
@@ -138,6 +139,18 @@ impl Delay {
     fn ends(&self, step: &StepGraph, schedule: &Schedule) -> [u64; 2] {
         let end = |id: NodeId| schedule.end(&step.graph, id);
         [end(self.launch), self.others.iter().map(|id| end(*id)).max().unwrap_or(0)]
+    }
+
+    /// Nanoseconds between the end of what its thread did before the launch and the kernel.
+    fn since_launch(&self, [launch, others]: [u64; 2]) -> u64 {
+        self.recorded + others.saturating_sub(launch)
+    }
+
+    /// Whether nothing but its launch held the kernel: the kernels before it had ended before the call that launches it, or before that call ended,
+    /// while it began after that.
+    fn was_launched(&self, [launch, others]: [u64; 2]) -> bool {
+        let launched = launch + self.call;
+        others <= launch || others <= launched && launched <= others + self.recorded
     }
 
     /// The delay of which these are in several steps.
