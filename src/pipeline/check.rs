@@ -53,11 +53,7 @@ fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: 
     };
     let outline = outline.map_err(|error| {
         let error = error.configured();
-        match (error.has_place(), error.kind()) {
-            (true, Kind::Input | Kind::Config) => job.values.at_section(error.about(&format!("[{}]", job.name()))),
-            (false, Kind::Config) => job.values.at_section(error),
-            _ => error,
-        }
+        if error.kind() == Kind::Config { job.values.at_section(error) } else { error }
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
     outline.writes.iter().try_for_each(|file| writable(file, Form::File, job))?;
