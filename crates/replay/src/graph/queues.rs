@@ -75,8 +75,8 @@ impl Queues {
         Queues(delays)
     }
 
-    /// Those of several steps, of each of which a kernel may have waited for its launch in some and in the queue in others: `of` gets the times of either, in
-    /// order of size.
+    /// Those of several steps: a kernel may have waited for its launch in some, and in the queue in others. `of` makes one of the times of either, which it
+    /// gets in order of size.
     pub fn of_several(steps: impl Iterator<Item = StepGraph>, of: fn(&[u64]) -> u64) -> Self {
         let mut all: BTreeMap<NodeId, Vec<Delay>> = BTreeMap::new();
         for step in steps {
@@ -93,8 +93,11 @@ impl Queues {
 
     /// Fits the delays of a step to when its kernels are launched.
     pub fn fit(&self, step: &mut StepGraph) {
+        if self.0.is_empty() {
+            return;
+        }
         let mut delays: Vec<&Delay> = self.0.iter().collect();
-        for _ in 0..if delays.is_empty() { 0 } else { ROUNDS } {
+        for _ in 0..ROUNDS {
             let schedule = simulate(&step.graph);
             delays.sort_by_key(|delay| schedule.start(delay.gap));
             if !fit(&delays, step, &schedule) {
@@ -146,8 +149,8 @@ impl Delay {
         self.recorded + others.saturating_sub(launch)
     }
 
-    /// Whether nothing but its launch held the kernel: the kernels before it had ended before the call that launches it, or before that call ended,
-    /// while it began after that.
+    /// Whether nothing but its launch held the kernel: its stream was free when the call that launches it began, or when that call ended, and the kernel
+    /// began later.
     fn was_launched(&self, [launch, others]: [u64; 2]) -> bool {
         let launched = launch + self.call;
         others <= launch || others <= launched && launched <= others + self.recorded
@@ -287,6 +290,31 @@ mod tests {
             });
             assert_eq!(simulate(&step.graph).start(kernel), 10_000 + call / 2 + 2_000);
         }
+    }
+
+    /// Operations of 4 us and calls of 50 us launch kernels of 30 us, behind 60 us of earlier work. From the second one on a kernel begins 2 us behind its call, whose
+    /// stream is busy when the operation ends and free when the call does. With a thread twice as fast they follow each other by 1 us: 60 us, five times 31 us.
+    #[test]
+    fn kernels_whose_stream_is_free_when_the_call_ends_waited_for_their_launch() {
+        let (mut builder, [thread, stream]) = thread_and_stream();
+        let mut add = |resource, kind, duration, before| add(&mut builder, (resource, kind), duration, before);
+        let (mut call, mut last, mut launches) = (None, add(stream, Kind::Backlog, 60_000, None), Vec::new());
+        // The first begins 1 us behind the earlier work; the second 110 us in, as its call ends after 108, 19 us behind the first.
+        for delay in [1_000, 19_000, 24_000, 24_000, 24_000] {
+            let operation = add(thread, Kind::Operation, 4_000, call);
+            let launching = add(thread, Kind::Operation, 50_000, Some(operation));
+            let gap = add(stream, Kind::Gap, delay, Some(last));
+            (call, last) = (Some(launching), add(stream, Kind::Kernel, 30_000, Some(gap)));
+            launches.push([operation, launching, gap]);
+        }
+        launches.iter().for_each(|[operation, _, gap]| builder.edge(*operation, *gap, EdgeKind::Launch));
+        let mut step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
+        assert_eq!(simulate(&step.graph).makespan(&step.graph), 302_000);
+        edit(&mut step, |step| {
+            let of_thread = launches.iter().flat_map(|[operation, launching, _]| [*operation, *launching]);
+            of_thread.for_each(|id| step.graph.set_duration(id, step.graph.node(id).duration / 2));
+        });
+        assert_eq!(simulate(&step.graph).makespan(&step.graph), 60_000 + 5 * 31_000);
     }
 
     /// A thread launches a kernel every 60 us, each of which starts 6 us later and takes 10 us, the sixth one 150 us: it ends 156 us after its thread. In the step after

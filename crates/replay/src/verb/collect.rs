@@ -14,7 +14,7 @@ use perf4sight_base::overwrite;
 use perf4sight_base::units::counted;
 use perf4sight_traces::is_own_timeline;
 use perf4sight_verb::config::{self, Values, flag, path};
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -110,10 +110,6 @@ pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
 
 impl Section for Collect {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
-        let mut outline = Outline::of_traces("joins the traces in", &self.traces)
-            .check_results("out", || self.check())
-            .check("traces", &self.traces, |_| traces::check(&self.traces));
-        outline.writes.push(KeyedPath::new("out", &self.out));
-        Ok(outline)
+        Ok(traces::outline("joins the traces in", &self.traces, &self.out, || self.check()))
     }
 }

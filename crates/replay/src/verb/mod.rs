@@ -285,7 +285,7 @@ impl Section for Replay {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let mut outline = Outline::of_traces("compares the ranks in", &self.traces)
             .check_results("out", || self.files().map(drop))
-            .check("traces", &self.traces, |_| traces::check(&self.traces));
+            .check("traces", &self.traces, |_| inputs::check(&self.traces));
         outline.fills.push(KeyedPath::new("out", &self.out));
         Ok(self.request.outline(outline))
     }

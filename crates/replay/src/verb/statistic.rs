@@ -11,7 +11,7 @@ use perf4sight_base::units::{Milliseconds, Percent, counted};
 use perf4sight_report::{Column, Table};
 use perf4sight_traces::shortened::brief;
 use perf4sight_verb::config::{self, Values, flag, path};
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
 
 const TABLE: config::Table = config::Table {
@@ -128,11 +128,7 @@ fn table<'a>(title: &str, operations: impl Iterator<Item = &'a Operation>) -> Ta
 
 impl Section for Statistic {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
-        let mut outline = Outline::of_traces("counts the operations in", &self.traces)
-            .check_results("out", || self.check())
-            .check("traces", &self.traces, |_| traces::check(&self.traces));
-        outline.writes.push(KeyedPath::new("out", &self.out));
-        Ok(outline)
+        Ok(traces::outline("counts the operations in", &self.traces, &self.out, || self.check()))
     }
 }
 

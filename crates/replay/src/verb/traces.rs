@@ -5,6 +5,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_verb::config::Missing::Required;
 use perf4sight_verb::config::{Setting, Values, path};
+use perf4sight_verb::{KeyedPath, Outline};
 use std::path::{Path, PathBuf};
 
 /// The declaration of the key `traces`.
@@ -27,12 +28,16 @@ pub(super) fn traces(values: &Values<'_>) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Refuses inputs that are certain to be refused, by their beginnings.
-///
-/// # Errors
-/// See [`inputs::check`].
-pub(super) fn check(traces: &[PathBuf]) -> Result<()> {
-    inputs::check(traces)
+/// The outline of a section that writes a file about traces; `doing` says what it does with them, `check` refuses to replace files of others.
+pub(super) fn outline<'a>(
+    doing: &str,
+    traces: &'a [PathBuf],
+    out: &Path,
+    check: impl Fn() -> Result<()> + 'a,
+) -> Outline<'a> {
+    Outline { writes: vec![KeyedPath::new("out", out)], ..Outline::of_traces(doing, traces) }
+        .check_results("out", check)
+        .check("traces", traces, |_| inputs::check(traces))
 }
 
 /// Refuses to replace a file that may be one of the traces, which `overwrite` does not allow either: a named one, or any
