@@ -2,9 +2,9 @@
 //! runs, so that a thread that launches earlier is not held up by it. The call that launches a kernel is work of its thread, of which the kernel waits for most.
 
 use super::{EdgeKind, Kind, NodeId, ResourceId, ResourceKind, StepGraph};
-use crate::simulate::{Schedule, simulate};
+use crate::simulate::{Schedule, simulate, simulate_with};
 use perf4sight_base::stats::percentile;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Nanoseconds that pass between the end of a launch and its kernel at most where nothing holds it: CUDA takes 5 to 10 µs with the launch, more under a profiler.
 const LONGEST: u64 = 20_000;
@@ -12,8 +12,6 @@ const LONGEST: u64 = 20_000;
 const BETWEEN: u64 = 1_000;
 /// A kernel that starts later than this many times the usual delay behind its launch waited for something else.
 const LATER: f64 = 1.25;
-/// Repetitions after which delays and starts agree.
-const ROUNDS: usize = 5;
 
 /// The delay before a kernel.
 #[derive(Clone)]
@@ -32,7 +30,7 @@ struct Delay {
     after_others: u64,
 }
 
-/// The delays before the kernels of a step.
+/// The delays before the kernels of a step, in the order of their nodes.
 pub(crate) struct Queues(Vec<Delay>);
 
 impl Queues {
@@ -40,10 +38,11 @@ impl Queues {
     /// one waited for the one before it.
     pub fn of(step: &StepGraph, schedule: &Schedule) -> Self {
         let mut delays = delays(step);
+        let end = |id: NodeId| schedule.end(&step.graph, id);
         let mut usual: BTreeMap<ResourceId, [Vec<f64>; 2]> = BTreeMap::new();
         for delay in &delays {
             let [after_launch, after_others] = usual.entry(step.graph.node(delay.gap).resource).or_default();
-            match delay.ends(step, schedule) {
+            match delay.ends(end) {
                 ends if delay.was_launched(ends) => {
                     let since_launch = delay.since_launch(ends);
                     after_launch.push(since_launch.saturating_sub(delay.call) as f64);
@@ -57,7 +56,7 @@ impl Queues {
         for delay in &mut delays {
             let [after_call, queued] = usual[&step.graph.node(delay.gap).resource];
             let launched = after_call.map(|after_call| delay.call + after_call);
-            let ends = delay.ends(step, schedule);
+            let ends = delay.ends(end);
             let since_launch = delay.since_launch(ends);
             let waited_for_launch = delay.was_launched(ends)
                 || launched.is_some_and(|launched| since_launch as f64 <= LATER * launched as f64);
@@ -91,19 +90,24 @@ impl Queues {
         Queues(self.0.iter().map(|delay| delay.changed(step)).collect())
     }
 
-    /// Fits the delays of a step to when its kernels are launched.
-    pub fn fit(&self, step: &mut StepGraph) {
-        if self.0.is_empty() {
-            return;
-        }
-        let mut delays: Vec<&Delay> = self.0.iter().collect();
-        for _ in 0..ROUNDS {
-            let schedule = simulate(&step.graph);
-            delays.sort_by_key(|delay| schedule.start(delay.gap));
-            if !fit(&delays, step, &schedule) {
-                break;
-            }
-        }
+    /// Replays a step whose delays are as long as its kernels wait for their launches or in the queue, and sets them to that.
+    pub fn fit(&self, step: &mut StepGraph) -> Schedule {
+        let graph = &step.graph;
+        let mut waited = vec![0; self.0.len()];
+        let place = |id: NodeId| match graph.node(id).kind {
+            Kind::Gap => self.0.binary_search_by_key(&id, |delay| delay.gap).ok(),
+            _ => None,
+        };
+        let schedule = simulate_with(graph, |id, schedule| {
+            let Some(own) = place(id) else { return graph.node(id).duration };
+            let end = |id: NodeId| {
+                schedule.start(id).saturating_add(place(id).map_or(graph.node(id).duration, |place| waited[place]))
+            };
+            waited[own] = self.0[own].start(end).saturating_sub(schedule.start(id));
+            waited[own]
+        });
+        self.0.iter().zip(waited).for_each(|(delay, waited)| step.graph.set_duration(delay.gap, waited));
+        schedule
     }
 }
 
@@ -116,32 +120,16 @@ pub(crate) fn edit(step: &mut StepGraph, change: impl FnOnce(&mut StepGraph)) ->
     changed
 }
 
-/// Fits delays, in the order in which they begin, to a schedule in which those after them still are as they were; whether any changed.
-fn fit(delays: &[&Delay], step: &mut StepGraph, schedule: &Schedule) -> bool {
-    let mut ends: HashMap<NodeId, u64> = HashMap::new();
-    let mut is_changed = false;
-    for delay in delays {
-        let end = |id: NodeId| ends.get(&id).copied().unwrap_or_else(|| schedule.end(&step.graph, id));
-        let (launch, others) = (end(delay.launch), delay.others.iter().map(|id| end(*id)).max().unwrap_or(0));
-        let start = launch.saturating_add(delay.after_launch).max(others.saturating_add(delay.after_others));
-        let gap = start - launch.max(others);
-        is_changed |= gap != step.graph.node(delay.gap).duration;
-        step.graph.set_duration(delay.gap, gap);
-        // The kernel follows its delay; a collective operation ends with the other ranks.
-        let kernel = NodeId(delay.gap.0 + 1);
-        let own = step.graph.node(kernel);
-        if own.kind == Kind::Kernel {
-            ends.insert(kernel, start.saturating_add(own.duration));
-        }
-    }
-    is_changed
-}
-
 impl Delay {
     /// When its launch ended, and the last of what it waits for besides.
-    fn ends(&self, step: &StepGraph, schedule: &Schedule) -> [u64; 2] {
-        let end = |id: NodeId| schedule.end(&step.graph, id);
+    fn ends(&self, end: impl Fn(NodeId) -> u64) -> [u64; 2] {
         [end(self.launch), self.others.iter().map(|id| end(*id)).max().unwrap_or(0)]
+    }
+
+    /// When its kernel starts.
+    fn start(&self, end: impl Fn(NodeId) -> u64) -> u64 {
+        let [launch, others] = self.ends(end);
+        launch.saturating_add(self.after_launch).max(others.saturating_add(self.after_others))
     }
 
     /// Nanoseconds between the end of what its thread did before the launch and the kernel.

@@ -3,7 +3,7 @@
 use super::queues::Queues;
 use super::{Kind, NodeId, RankNodes, StepGraph};
 use crate::collectives::connected;
-use crate::simulate::simulate;
+use crate::simulate::{Schedule, simulate};
 
 /// Steps one after the other until nothing changes any more; where a rank or a stream falls behind without end there is no such step, and
 /// in each one it falls behind by as much.
@@ -25,16 +25,16 @@ impl StepGraph {
         let backlogs: Vec<NodeId> = self.graph.ids().filter(|id| self.graph.node(*id).kind == Kind::Backlog).collect();
         // What recorded steps left in the queues would take many steps to be done where steps get a little shorter.
         backlogs.iter().for_each(|id| self.graph.set_duration(*id, 0));
-        queues.fit(&mut self);
         for _ in 0..MOST {
-            let begins = self.next_begins(&islands, &backlogs);
+            let schedule = queues.fit(&mut self);
+            let begins = self.next_begins(&islands, &backlogs, &schedule);
             let is_same = |(id, begin): &(NodeId, u64)| self.graph.node(*id).duration.abs_diff(*begin) <= SAME;
             if begins.iter().all(is_same) {
-                break;
+                return self;
             }
             begins.into_iter().for_each(|(id, begin)| self.graph.set_duration(id, begin));
-            queues.fit(&mut self);
         }
+        queues.fit(&mut self);
         self
     }
 
@@ -54,8 +54,7 @@ impl StepGraph {
     }
 
     /// By how many nanoseconds each rank begins the next step later than the first of its island, and its streams later than it.
-    fn next_begins(&self, islands: &[usize], backlogs: &[NodeId]) -> Vec<(NodeId, u64)> {
-        let schedule = simulate(&self.graph);
+    fn next_begins(&self, islands: &[usize], backlogs: &[NodeId], schedule: &Schedule) -> Vec<(NodeId, u64)> {
         let mut last = vec![0; self.graph.resources().len()];
         for id in self.graph.ids() {
             let end = &mut last[self.graph.node(id).resource.0 as usize];

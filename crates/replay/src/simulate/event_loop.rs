@@ -2,7 +2,7 @@
 
 use super::Schedule;
 use super::schedule::Row;
-use crate::graph::{Graph, predecessors};
+use crate::graph::{Graph, NodeId, predecessors};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -24,8 +24,10 @@ struct Queue {
     last: u32,
 }
 
-struct Simulation<'a> {
+struct Simulation<'a, D> {
     graph: &'a Graph,
+    /// The duration of a node that starts.
+    duration: D,
     schedule: Schedule,
     queues: Vec<Queue>,
     /// Ends of the nodes that run: time and node.
@@ -37,7 +39,12 @@ struct Simulation<'a> {
 /// Replays a graph. Of the nodes that are ready when a resource becomes free, the one with the lowest priority starts,
 /// of equals the one that was ready first, of these the one that was added first.
 pub fn simulate(graph: &Graph) -> Schedule {
-    let mut simulation = Simulation::new(graph);
+    simulate_with(graph, |node, _| graph.node(node).duration)
+}
+
+/// The same with durations that may depend on when a node and those before it start.
+pub(crate) fn simulate_with(graph: &Graph, duration: impl FnMut(NodeId, &Schedule) -> u64) -> Schedule {
+    let mut simulation = Simulation::new(graph, duration);
     for node in 0..graph.nodes().len() as u32 {
         if simulation.schedule.rows[node as usize].waiting_for == 0 {
             simulation.is_ready(node, 0);
@@ -65,12 +72,13 @@ impl PopAt for BinaryHeap<Reverse<(u64, u32)>> {
     }
 }
 
-impl<'a> Simulation<'a> {
-    fn new(graph: &'a Graph) -> Self {
+impl<'a, D: FnMut(NodeId, &Schedule) -> u64> Simulation<'a, D> {
+    fn new(graph: &'a Graph, duration: D) -> Self {
         let nodes = graph.nodes().len();
         let row = |waiting_for| Row { start: 0, cause: Schedule::NONE, waiting_for };
         Simulation {
             graph,
+            duration,
             schedule: Schedule {
                 rows: predecessors(graph).into_iter().map(row).collect(),
                 order: Vec::with_capacity(nodes),
@@ -106,7 +114,7 @@ impl<'a> Simulation<'a> {
             }
             self.schedule.rows[node as usize].start = now;
             self.schedule.order.push(node);
-            let end = now.saturating_add(self.graph.nodes()[node as usize].duration);
+            let end = now.saturating_add((self.duration)(NodeId(node), &self.schedule));
             self.running.push(Reverse((end, node)));
         }
     }

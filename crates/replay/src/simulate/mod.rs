@@ -8,6 +8,7 @@ mod slack;
 
 pub use critical_path::{Share, critical_path, shares};
 pub use event_loop::simulate;
+pub(crate) use event_loop::simulate_with;
 pub use schedule::Schedule;
 pub use sensitivity::{Sensitivity, of_names, sensitivity};
 pub use slack::slack;
