@@ -55,7 +55,7 @@ pub fn write_pruned(
 ) -> Result<()> {
     check_replaced(out, replace)?;
     let file = opened(source, dims)?;
-    let (_, filters) = translated(&file, source)?;
+    let (read, filters) = translated(&file, source)?;
     let bytes = input_file::bytes(source, super::READ)?;
     let broken = |cause: prost::DecodeError| Error::input(format!("a damaged ONNX file: {cause}")).file(source);
     let mut model = ModelProto::decode(bytes.as_slice()).map_err(broken)?;
@@ -63,17 +63,23 @@ pub fn write_pruned(
     line_breaks::escape(&mut model);
     let mut graph = model.graph.take().unwrap_or_default();
     check_stored(source, &graph, kept, &filters)?;
-    let shared = split_shared(&mut graph);
-    let cuts = Cuts { source, kept, filters: &filters, owners: owners(&graph, kept, &filters) };
-    cuts.cut(&mut graph, &file.initializers, &shared)?;
+    let mut shared = split_shared(&mut graph);
     model.graph = Some(graph);
+    let (apart, filters) = reread(&model.encode_to_vec(), source, dims)?;
+    let kept = &renamed(kept, [&read.network, &apart]);
+    let graph = model.graph.get_or_insert_default();
+    let owners = owners(graph, kept, &filters);
+    join_whole(graph, &mut shared, &owners);
+    let computed = kept.keys().find(|layer| !owners.values().any(|owner| owner == *layer)).copied();
+    let cuts = Cuts { source, kept, filters: &filters, owners };
+    cuts.cut(graph, &file.initializers, &shared)?;
     if model.encoded_len() > LARGEST {
         return Err(Error::input("the pruned file would have more than 2 GiB, more than ONNX allows")
             .file(source)
             .help(IN_PYTHON));
     }
     let bytes = model.encode_to_vec();
-    check_same(&bytes, source, dims, pruned)?;
+    check_same(&bytes, source, dims, pruned).map_err(|error| because(error, computed))?;
     let mark = mark(&bytes);
     atomic_write::save(out, [bytes, mark].concat())
 }
@@ -132,6 +138,36 @@ fn split_shared(graph: &mut GraphProto) -> BTreeMap<String, String> {
     shared
 }
 
+/// Stores tensors once again of which no layer is cut.
+fn join_whole(graph: &mut GraphProto, shared: &mut BTreeMap<String, String>, owners: &BTreeMap<String, &str>) {
+    let whole: BTreeMap<String, String> =
+        shared.extract_if(.., |name, of| !owners.contains_key(name) && !owners.contains_key(of)).collect();
+    graph.initializer.retain(|tensor| !whole.contains_key(tensor.name()));
+    let again = |(name, of): (String, String)| NodeProto {
+        op_type: Some("Identity".into()),
+        input: vec![of],
+        output: vec![name],
+        ..NodeProto::default()
+    };
+    graph.node.splice(..0, whole.into_iter().map(again));
+}
+
+/// What remains of layers, by their names in the second of two files of one network: layers whose weights are stored as those of another have
+/// names of their own where they have weights of their own.
+fn renamed<'a>(kept: &BTreeMap<&'a str, Kept<'a>>, [read, apart]: [&'a Network; 2]) -> BTreeMap<&'a str, Kept<'a>> {
+    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
+    // Operations are as many; a parameter that several read may be one node.
+    for computes in [true, false] {
+        let [one, other] = [read, apart].map(|network| {
+            network.nodes().iter().filter(|node| node.inputs.is_empty() != computes).collect::<Vec<&Node>>()
+        });
+        if one.len() == other.len() {
+            names.extend(one.into_iter().zip(other).map(|(one, other)| (&*one.name, &*other.name)));
+        }
+    }
+    kept.iter().map(|(layer, kept)| (names.get(layer).copied().unwrap_or(layer), *kept)).collect()
+}
+
 /// The layer of every initializer that belongs to one of the smaller layers.
 fn owners<'a>(
     graph: &GraphProto,
@@ -143,9 +179,10 @@ fn owners<'a>(
     for &layer in kept.keys() {
         owners.extend(filters.get(layer).map(|filters| (filters.tensor.clone(), layer)));
     }
-    // PyTorch names the weights of a module by the module.
+    // PyTorch names the weights of a module by the module. A parameter of the module's own code is a layer itself, such as the scales of a block.
     for name in &stored {
-        let layer = name.rsplit_once('.').and_then(|(module, _)| kept.get_key_value(module));
+        let of_module = || name.rsplit_once('.').and_then(|(module, _)| kept.get_key_value(module));
+        let layer = kept.get_key_value::<str>(name).or_else(of_module);
         owners.extend(layer.filter(|_| !owners.contains_key(*name)).map(|(layer, _)| ((*name).to_owned(), *layer)));
     }
     // What an operation reads besides a layer's weight is the layer's: its bias, its running statistics. Older exporters add a bias behind the layer.
@@ -197,7 +234,7 @@ impl Cuts<'_> {
         let own: Vec<(&str, &Initializer)> = own.collect();
         stored.extend(own);
         let groups = self.narrow(graph);
-        views::resize(graph, &self.features(graph));
+        views::resize(graph, &self.features(graph), &self.vectors(graph));
         for tensor in &mut graph.initializer {
             let is_cut = self.owners.contains_key(tensor.name());
             let Some(initializer) = stored.get(tensor.name()).filter(|_| is_cut || is_elsewhere(tensor)) else {
@@ -246,6 +283,16 @@ impl Cuts<'_> {
             let filters = self.filters.get(*layer).filter(|filters| filters.tensor == tensor.name())?;
             let before = *tensor::dims(tensor)?.get(1_usize.checked_sub(filters.axis)?)?;
             Some((tensor.name().to_owned(), [before, kept.inputs?.len()]))
+        };
+        graph.initializer.iter().filter_map(of).collect()
+    }
+
+    /// How many elements the vectors of layers had before and have now: a layer may see its own as an image of one pixel.
+    fn vectors(&self, graph: &GraphProto) -> BTreeMap<String, [usize; 2]> {
+        let of = |tensor: &TensorProto| {
+            let kept = self.kept.get(self.owners.get(tensor.name())?)?.outputs?;
+            let &[before] = tensor::dims(tensor)?.as_slice() else { return None };
+            kept.last().is_some_and(|last| *last < before).then(|| (tensor.name().to_owned(), [before, kept.len()]))
         };
         graph.initializer.iter().filter_map(of).collect()
     }
@@ -334,13 +381,28 @@ fn resize(input: &mut ValueInfoProto, dims: &BTreeMap<&str, &[i64]>) {
     sizes.zip(dims).for_each(|(size, dim)| size.value = Some(dimension::Value::DimValue(*dim)));
 }
 
+/// The network that bytes are, with where the filters of its layers are stored.
+fn reread(bytes: &[u8], source: &Path, dims: &Dims) -> Result<(Network, BTreeMap<String, Filters>)> {
+    let mut file = messages(Cursor::new(bytes), bytes.len() as u64, source)?;
+    source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(source))?;
+    translated(&file, source).map(|(read, filters)| (read.network, filters))
+}
+
+/// The error with its likely cause: a layer none of whose weights is stored.
+fn because(error: Error, computed: Option<&str>) -> Error {
+    let help = |layer| {
+        format!(
+            "\"{layer}\" becomes smaller, but the file computes its weight from other tensors, which stay as they are"
+        )
+    };
+    computed.into_iter().fold(error, |error, layer| error.help(help(layer)))
+}
+
 /// Refuses bytes that are another network than the pruned one: a file may compute with sizes that are written into it.
 fn check_same(bytes: &[u8], source: &Path, dims: &Dims, pruned: &Network) -> Result<()> {
     let refused = |problem: String| Err(Error::input(problem).file(source).help(IN_PYTHON));
-    let mut file = messages(Cursor::new(bytes), bytes.len() as u64, source)?;
-    source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(source))?;
-    let read = match translated(&file, source) {
-        Ok((read, _)) => read.network,
+    let read = match reread(bytes, source, dims) {
+        Ok((read, _)) => read,
         Err(error) => {
             return refused(format!("it cannot be pruned in its own form, for then it could not be read: {error}"));
         }
@@ -348,11 +410,25 @@ fn check_same(bytes: &[u8], source: &Path, dims: &Dims, pruned: &Network) -> Res
     let alike =
         |(one, other): &(&Node, &Node)| one.op == other.op && one.shape == other.shape && one.inputs == other.inputs;
     match read.nodes().iter().zip(pruned.nodes()).find(|pair| !alike(pair)) {
-        Some((one, other)) => refused(format!(
+        Some((one, other)) if one.shape != other.shape => refused(format!(
             "it cannot be pruned in its own form: \"{}\" would give {}, not {}, because it computes with sizes that are written into the file",
             other.name, one.shape, other.shape
+        )),
+        Some((one, other)) => refused(format!(
+            "it cannot be pruned in its own form: \"{}\" ({}) would be read as {}, of {} instead of {}",
+            other.name,
+            other.op.kind(),
+            one.op.kind(),
+            inputs(&read, one),
+            inputs(pruned, other)
         )),
         None if read.nodes().len() != pruned.nodes().len() => refused("it cannot be pruned in its own form".to_owned()),
         None => Ok(()),
     }
+}
+
+/// What a node reads, by name.
+fn inputs(network: &Network, node: &Node) -> String {
+    let names: Vec<&str> = node.inputs.iter().map(|input| &*network.node(*input).name).collect();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }

@@ -27,10 +27,13 @@ pub struct Left {
     pub kept: Vec<usize>,
 }
 
-pub(super) fn cuts(network: &Network, groups: &Groups, gone: &[bool]) -> Vec<Cut> {
+/// The cuts of layers with weights of their own, and of those that share the weights of another.
+pub(super) fn cuts(network: &Network, groups: &Groups, gone: &[bool]) -> [Vec<Cut>; 2] {
     let cuts = Cuts { network, groups, gone };
-    let owners = network.iter().filter(|(_, node)| node.shares.is_none());
-    owners.filter_map(|(id, node)| cuts.cut(id, node)).collect()
+    [false, true].map(|shares| {
+        let layers = network.iter().filter(|(_, node)| node.shares.is_some() == shares);
+        layers.filter_map(|(id, node)| cuts.cut(id, node)).collect()
+    })
 }
 
 struct Cuts<'a> {

@@ -33,6 +33,8 @@ pub struct Pruned {
     pub limit: Option<Limit>,
     /// The cuts of every layer that became smaller.
     pub cuts: Vec<Cut>,
+    /// The same of layers that share the weights of another: files store equal weights once, of which each layer keeps its own channels.
+    pub shared_cuts: Vec<Cut>,
 }
 
 impl Goal {

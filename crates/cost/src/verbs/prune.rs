@@ -172,7 +172,8 @@ impl Prune {
                     .expected("an ONNX file that was exported with its weights"))
             }
             true => {
-                let kept = pruned.cuts.iter().map(|cut| (cut.layer.as_str(), kept(cut))).collect();
+                let cuts = pruned.cuts.iter().chain(&pruned.shared_cuts);
+                let kept = cuts.map(|cut| (cut.layer.as_str(), kept(cut))).collect();
                 onnx::write_pruned([source, file], &self.extents.dims, &pruned.network, &kept, self.overwrite)
             }
         }

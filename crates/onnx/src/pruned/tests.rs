@@ -235,3 +235,71 @@ fn equal_biases_that_are_stored_once_keep_the_channels_of_their_layers() -> Resu
     assert_eq!(weights["b.bias"], (vec![1], vec![1.0]));
     Ok(())
 }
+
+/// Two convolutions, each behind a normalisation whose numbers are equal and stored once, with a scale that its block sees as an image of one pixel, as
+/// timm's `LayerScale2d` does (`x * self.gamma.view(1, -1, 1, 1)`).
+fn with_scales(first: usize, second: usize) -> Draft {
+    let [one, two] = [first, second].map(|channels| channels as i64);
+    let mut draft =
+        Draft::new().stored("a.weight", counting(&[one, 3, 1, 1])).stored("b.weight", counting(&[two, one, 1, 1]));
+    draft = draft.stored("c.weight", counting(&[2, two, 1, 1])).stored("n.weight", counting(&[one]));
+    for name in ["n.bias", "m.bias", "m.weight", "b_scale", "a_scale"] {
+        draft = match one == two {
+            true => draft.node("Identity", &["n.weight"], name, vec![]),
+            false => draft.stored(name, counting(&[if name.starts_with(['n', 'a']) { one } else { two }])),
+        };
+    }
+    for (name, norm, scale, input, size) in [("a", "n", "a_scale", "x", one), ("b", "m", "b_scale", "da", two)] {
+        let [weight, scales, bias] = [format!("{name}.weight"), format!("{norm}.weight"), format!("{norm}.bias")];
+        let [made, normal, view, sizes, done] = ["", "n", "v", "s", "d"].map(|letter| format!("{letter}{name}"));
+        draft = draft.stored(&sizes, attributes::vector(vec![1, size, 1, 1]));
+        draft = draft.node("Conv", &[input, &weight], &made, vec![]);
+        let read = [made.as_str(), &scales, &bias, &bias, &scales];
+        draft = draft.node("BatchNormalization", &read, &normal, vec![]);
+        draft = draft.node("Reshape", &[scale, &sizes], &view, vec![]).node("Mul", &[&normal, &view], &done, vec![]);
+    }
+    draft.node("Conv", &["db", "c.weight"], "y", vec![]).output("y")
+}
+
+#[test]
+fn scales_and_normalisations_that_are_stored_once_keep_the_channels_of_their_layers() -> Result<()> {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["scales.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+    std::fs::write(&source, with_scales(3, 3).bytes()).expect("a new folder can be written to");
+    let names: Vec<String> = crate::read(&source)?.network.nodes().iter().map(|node| node.name.to_string()).collect();
+    let (first, second) = ([0, 2], [1]);
+    // Input; a convolution, its normalisation, a scale and a product; the same again; the last convolution.
+    let left = |index: usize| -> [Option<&[usize]>; 2] {
+        match index {
+            1 => [None, Some(&first)],
+            2..=4 => [Some(&first), Some(&first)],
+            5 => [Some(&first), Some(&second)],
+            9 => [Some(&second), None],
+            _ => [Some(&second), Some(&second)],
+        }
+    };
+    assert_eq!(names.len(), 10, "{names:?}");
+    let kept = names.iter().enumerate().skip(1).map(|(index, name)| {
+        let [inputs, outputs] = left(index);
+        (name.as_str(), Kept { inputs, outputs, axis_from_last: 3 })
+    });
+    write_pruned([&source, &out], &Dims::new(), &with_scales(2, 1).load().network, &kept.collect(), false)?;
+    let weights = weights(&out);
+    for name in ["n.weight", "n.bias", "a_scale"] {
+        assert_eq!(weights[name], (vec![2], vec![0.0, 2.0]), "{name}");
+    }
+    for name in ["m.weight", "m.bias", "b_scale"] {
+        assert_eq!(weights[name], (vec![1], vec![1.0]), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_stored_once_stays_so_where_nothing_is_cut() -> Result<()> {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["whole.onnx", "same.onnx"].map(|name| folder.path().join(name));
+    std::fs::write(&source, with_scales(3, 3).bytes()).expect("a new folder can be written to");
+    write_pruned([&source, &out], &Dims::new(), &crate::read(&source)?.network, &BTreeMap::new(), false)?;
+    assert_eq!(weights(&out).keys().collect::<Vec<_>>(), weights(&source).keys().collect::<Vec<_>>());
+    Ok(())
+}
