@@ -12,7 +12,7 @@ use super::{Dims, line_breaks, messages, opened, source, tensor, translated};
 use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, input_file};
-use perf4sight_network::{Network, Node};
+use perf4sight_network::{Network, Node, Spans};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -70,7 +70,7 @@ pub fn write_pruned(
     let graph = model.graph.get_or_insert_default();
     let owners = owners(graph, kept, &filters);
     join_whole(graph, &mut shared, &owners);
-    let computed = kept.keys().find(|layer| !owners.values().any(|owner| owner == *layer)).copied();
+    let computed = computed(&apart, kept, &filters);
     let cuts = Cuts { source, kept, filters: &filters, owners };
     cuts.cut(graph, &file.initializers, &shared)?;
     if model.encoded_len() > LARGEST {
@@ -388,14 +388,28 @@ fn reread(bytes: &[u8], source: &Path, dims: &Dims) -> Result<(Network, BTreeMap
     translated(&file, source).map(|(read, filters)| (read.network, filters))
 }
 
-/// The error with its likely cause: a layer none of whose weights is stored.
-fn because(error: Error, computed: Option<&str>) -> Error {
-    let help = |layer| {
-        format!(
-            "\"{layer}\" becomes smaller, but the file computes its weight from other tensors, which stay as they are"
-        )
+/// The first layer that becomes smaller without filters in the file.
+fn computed<'a>(
+    network: &'a Network,
+    kept: &BTreeMap<&str, Kept>,
+    filters: &BTreeMap<String, Filters>,
+) -> Option<&'a str> {
+    let has_filters = |node: &Node| {
+        let spans = network.facts(node).weights.first().map(|weight| weight.spans);
+        matches!(spans, Some(Spans::Filters { .. } | Spans::Transposed { .. }))
     };
-    computed.into_iter().fold(error, |error, layer| error.help(help(layer)))
+    let is_computed =
+        |node: &&Node| kept.contains_key(&*node.name) && !filters.contains_key(&*node.name) && has_filters(node);
+    network.nodes().iter().find(is_computed).map(|node| &*node.name)
+}
+
+/// The error with its likely cause.
+fn because(error: Error, computed: Option<&str>) -> Error {
+    let cause = match computed {
+        Some(layer) => format!("the file computes the weight of \"{layer}\" from other tensors, as weight normalisation does"),
+        None => "the file holds numbers of channels of its own, as heads of attention and parts of channels (Split, Slice) do".to_owned(),
+    };
+    error.help(format!("{cause}: {IN_PYTHON}"))
 }
 
 /// Refuses bytes that are another network than the pruned one: a file may compute with sizes that are written into it.
