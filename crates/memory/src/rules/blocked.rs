@@ -27,6 +27,8 @@ pub(super) struct Kernel<'a> {
     pub sides: &'a [usize],
     /// How many pixels it moves by, those of all sides multiplied.
     pub step: u64,
+    /// Whether its steps divide an image without padding.
+    pub divides: bool,
     pub out_channels: usize,
     pub groups: usize,
     pub bias: bool,
@@ -39,9 +41,11 @@ impl<'a> Kernel<'a> {
     pub fn of_images(operation: &Operation, conv: &'a Conv) -> Self {
         let Conv { out_channels, window, groups, bias } = conv;
         let [input, result] = [operation.network.input_of(operation.node, 0), &operation.node.shape];
+        let covers = |axis: usize| result.image()[axis] * window.stride[axis] == input.image()[axis];
         Kernel {
             sides: &window.kernel,
             step: product(window.stride.map(|step| step as u64)),
+            divides: window.padding == [0; 4] && (0..2).all(covers),
             out_channels: *out_channels,
             groups: *groups,
             bias: *bias,
@@ -64,6 +68,7 @@ impl<'a> Kernel<'a> {
         Kernel {
             sides: &window.kernel,
             step: product(window.stride.map(|step| step as u64)),
+            divides: false,
             out_channels: *out_channels,
             groups: *groups,
             bias: *bias,
@@ -117,13 +122,18 @@ impl Blocked<'_> {
     }
 
     /// The part of an image that each thread gathers first for a strided 1x1 kernel (`rtus_prepare_space_info` of
-    /// oneDNN's jit_uni_1x1_conv_utils.hpp): all pixels that it reads. Not included where there are more channels than
-    /// a block: that is half a MiB in networks that have less elsewhere.
+    /// oneDNN's jit_uni_1x1_conv_utils.hpp): all pixels that it reads, of all channels.
     fn gathered(&self) -> Option<Amount> {
-        let few = self.seen() <= self.block && self.kernel.groups == 1;
-        let each = product([self.operation.number(), self.block, pixels(&self.operation.node.shape)]);
-        (self.kernel.is_point() && self.kernel.is_strided() && few)
+        let channels = self.seen().next_multiple_of(self.block);
+        let each = product([self.operation.number(), channels, pixels(&self.operation.node.shape)]);
+        (self.has_point_kernel() && self.kernel.is_strided() && self.kernel.groups == 1)
             .then(|| self.unless_kept(Amount::once(self.threads * each)))
+    }
+
+    /// Whether the library has a kernel of its own for what sees one pixel: a strided one only where its steps divide the image (`rtus_prepare` there);
+    /// others are computed as larger kernels are.
+    pub fn has_point_kernel(&self) -> bool {
+        self.kernel.is_point() && (self.sums_apart() || !self.kernel.is_strided() || self.kernel.divides)
     }
 
     /// The gradients of input, filters and bias.
@@ -206,7 +216,7 @@ impl Blocked<'_> {
     /// Fewer channels than a block and a kernel larger than one point: forward reads the image without a copy
     /// (`is_1stconv`).
     fn reads_plain_image(&self) -> bool {
-        self.seen() < self.block && self.kernel.groups == 1 && !self.kernel.is_point()
+        self.seen() < self.block && self.kernel.groups == 1 && !self.has_point_kernel()
     }
 
     /// The weight gradient does so for three channels at most.
@@ -293,4 +303,36 @@ impl Blocked<'_> {
 
 pub(super) fn pixels(image: &Shape) -> u64 {
     image.elements() / (image.channels() as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Role, Simulation};
+    use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
+    use perf4sight_platform::Platform;
+    use perf4sight_step::workload::{Stage, Step};
+
+    /// What `aten::convolution` borrows at most of four samples by the memory events of PyTorch 2.15's profiler, AVX-512: what each thread gathers, copies of image, filters
+    /// and result. `ONEDNN_VERBOSE=1` names `jit_1x1` for images that the stride of 2 divides, `jit` for the others.
+    #[test]
+    fn strided_points_gather_all_channels_of_images_that_their_steps_divide() {
+        let cases = [
+            ([40, 32], 24, 1, 27_776 + 442_368 + 6_144 + 73_728),
+            ([40, 32], 24, 2, 55_424 + 442_368 + 6_144 + 73_728),
+            ([64, 24], 12, 1, 9_600 + 147_456 + 8_192 + 18_432),
+            ([16, 16], 13, 1, 43_264 + 1_024 + 12_544),
+            // The image is read as it is; most is borrowed while the result is copied.
+            ([2, 16], 13, 1, 12_544),
+        ];
+        for ([read, made], side, threads, expected) in cases {
+            let mut builder = NetworkBuilder::new("strided", Shape::new([read, side, side]));
+            let conv = Conv { out_channels: made, window: Window::square(1, 2, 0), groups: 1, bias: true };
+            let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
+            let network = builder.finish(conv);
+            let platform = Platform::named("cpu").unwrap().on_threads(threads);
+            let simulation = Simulation::new(&network, Step::published(Stage::Inference), &platform);
+            let borrowed = simulation.alive(4).bytes(Role::Workspace).0;
+            assert!(borrowed.abs_diff(expected) <= 512, "{read} to {made}, {side}, {threads}: {borrowed}, {expected}");
+        }
+    }
 }

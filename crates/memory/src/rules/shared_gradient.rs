@@ -41,7 +41,7 @@ impl Blocked<'_> {
         let (blocks, number) = (self.blocks(), self.operation.number());
         let ([inputs, outputs], [_, jobs]) = (blocks.filled(), blocks.counts());
         let filters = product([number, inputs, outputs, self.kernel.area()]);
-        let (bias, of_kernel) = (number * outputs, if self.kernel.is_point() { 0 } else { number * outputs });
+        let (bias, of_kernel) = (number * outputs, if self.has_point_kernel() { 0 } else { number * outputs });
         let learned = match self.block_of_gradient() < self.block {
             true => reduced(product(blocks.counts()), filters),
             false => Amount::once(filters + of_kernel + PART + BARRIER).starting_at(self.shares_samples(&blocks)),
@@ -63,9 +63,9 @@ impl Blocked<'_> {
         let read = product([inputs, pixels(self.image())]) / self.kernel.step;
         let written = product([outputs, pixels(&self.operation.node.shape)]);
         let learned = product([8, inputs, outputs, self.kernel.area()]);
-        let accepted = if self.kernel.is_point() { 10 } else { 11 };
+        let accepted = if self.has_point_kernel() { 10 } else { 11 };
         let [halved_inputs, halved_outputs] = blocks.counts().map(|count| [count.div_ceil(2), count]);
-        if !self.kernel.is_point() && [halved_inputs, halved_outputs].iter().all(|[half, count]| 3 * half >= 2 * count)
+        if !self.has_point_kernel() && [halved_inputs, halved_outputs].iter().all(|[half, count]| 3 * half >= 2 * count)
         {
             return 2;
         }
