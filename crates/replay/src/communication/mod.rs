@@ -9,7 +9,7 @@ mod table;
 
 pub use fit::fit;
 pub use shape::{Algorithm, Shape, shape};
-pub use slow_down::{SlowDown, overlap};
+pub use slow_down::SlowDown;
 pub use table::cost_of_table;
 
 use crate::collectives::Operation;

@@ -36,7 +36,7 @@ impl SlowDown {
     /// Compares equal operations of a typical step that run while their rank communicates with those that do not: the
     /// median over the kinds of operations, each counted by its time.
     pub fn fit(step: &StepGraph) -> Self {
-        let shares = overlap(step, &simulate(&step.graph));
+        let shares = overlap(step);
         let places = places(&step.graph);
         let mut kinds: BTreeMap<_, Times> = BTreeMap::new();
         for id in step.graph.ids().filter(|id| is_slowed(&step.graph, *id)) {
@@ -55,6 +55,11 @@ impl SlowDown {
         SlowDown { factor: factor.max(1.0), operations: kinds.len() }
     }
 
+    /// For every node the share of its time during which its rank communicates; nothing where that slows nothing down.
+    pub fn overlap(&self, step: &StepGraph) -> Vec<f64> {
+        if self.factor == 1.0 { Vec::new() } else { overlap(step) }
+    }
+
     /// Fits the durations of operations to how much of each is overlapped now, where it was `before` until now.
     pub fn adjust(&self, step: &mut StepGraph, before: &[f64]) {
         if self.factor == 1.0 {
@@ -69,7 +74,7 @@ impl SlowDown {
             .map(|id| (id, step.graph.node(id).duration as f64 / slowed(was(id))))
             .collect();
         for _ in 0..ROUNDS {
-            let shares = overlap(step, &simulate(&step.graph));
+            let shares = overlap(step);
             for (id, alone) in &own {
                 step.graph.set_duration(*id, (alone * slowed(shares[id.index()])).round() as u64);
             }
@@ -115,7 +120,8 @@ fn is_slowed(graph: &Graph, id: NodeId) -> bool {
 }
 
 /// For each node the share of its time during which its rank communicates.
-pub fn overlap(step: &StepGraph, schedule: &Schedule) -> Vec<f64> {
+fn overlap(step: &StepGraph) -> Vec<f64> {
+    let schedule = &simulate(&step.graph);
     let busy: BTreeMap<u32, Vec<Interval>> =
         step.ranks.iter().enumerate().map(|(place, rank)| (rank.number, busy(step, schedule, place))).collect();
     let share = |id: NodeId| {

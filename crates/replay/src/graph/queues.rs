@@ -36,8 +36,12 @@ pub(crate) struct Queues(Vec<Delay>);
 impl Queues {
     /// Those of a step as it was recorded. A kernel that starts as long behind its launch as those do that wait for nothing else waited for its launch; any other
     /// one waited for the one before it.
-    pub fn of(step: &StepGraph, schedule: &Schedule) -> Self {
+    pub fn of(step: &StepGraph) -> Self {
         let mut delays = delays(step);
+        if delays.is_empty() {
+            return Queues(delays);
+        }
+        let schedule = simulate(&step.graph);
         let end = |id: NodeId| schedule.end(&step.graph, id);
         let mut usual: BTreeMap<ResourceId, [Vec<f64>; 2]> = BTreeMap::new();
         for delay in &delays {
@@ -74,13 +78,11 @@ impl Queues {
         Queues(delays)
     }
 
-    /// Those of several steps: a kernel may have waited for its launch in some, and in the queue in others. `of` makes one of the times of either, which it
-    /// gets in order of size.
-    pub fn of_several(steps: impl Iterator<Item = StepGraph>, of: fn(&[u64]) -> u64) -> Self {
+    /// Those of several steps: a kernel may have waited for its launch in some, and in the queue in others. `of` makes one of the times of either.
+    pub fn of_several(steps: impl Iterator<Item = StepGraph>, of: fn(&mut [u64]) -> u64) -> Self {
         let mut all: BTreeMap<NodeId, Vec<Delay>> = BTreeMap::new();
         for step in steps {
-            let queues = Queues::of(&step, &simulate(&step.graph));
-            queues.0.into_iter().for_each(|delay| all.entry(delay.gap).or_default().push(delay));
+            Queues::of(&step).0.into_iter().for_each(|delay| all.entry(delay.gap).or_default().push(delay));
         }
         Queues(all.into_values().filter_map(|delays| Delay::of_several(&delays, of)).collect())
     }
@@ -113,7 +115,7 @@ impl Queues {
 
 /// Edits a step, whose kernels then wait for their launches or in a queue: the delays before them after the change.
 pub(crate) fn edit(step: &mut StepGraph, change: impl FnOnce(&mut StepGraph)) -> Queues {
-    let queues = Queues::of(step, &simulate(&step.graph));
+    let queues = Queues::of(step);
     change(step);
     let changed = queues.changed(step);
     changed.fit(step);
@@ -145,15 +147,14 @@ impl Delay {
     }
 
     /// The delay of which these are in several steps.
-    fn of_several(delays: &[Delay], of: fn(&[u64]) -> u64) -> Option<Delay> {
+    fn of_several(delays: &[Delay], of: fn(&mut [u64]) -> u64) -> Option<Delay> {
         let usual = |is_queued: bool, time: fn(&Delay) -> u64| {
             let own = delays.iter().filter(|delay| delay.is_queued == is_queued);
             let mut times: Vec<u64> = own.map(time).collect();
             if times.is_empty() {
                 times = delays.iter().map(time).collect();
             }
-            times.sort_unstable();
-            of(&times)
+            of(&mut times)
         };
         let after_launch = usual(false, |delay| delay.after_launch);
         let after_others = usual(true, |delay| delay.after_others);
@@ -250,7 +251,7 @@ mod tests {
         }
         launches.iter().zip(&gaps).for_each(|(launch, gap)| builder.edge(*launch, *gap, EdgeKind::Launch));
         let mut step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
-        let queues = Queues::of(&step, &simulate(&step.graph));
+        let queues = Queues::of(&step);
         queues.changed(&step).fit(&mut step);
         assert_eq!(simulate(&step.graph).makespan(&step.graph), 5 * TIMES[0] + TIMES[1] + TIMES[2]);
         launches.iter().for_each(|launch| step.graph.set_duration(*launch, 1_000));

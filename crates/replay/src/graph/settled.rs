@@ -3,7 +3,7 @@
 use super::queues::Queues;
 use super::{Kind, NodeId, RankNodes, StepGraph};
 use crate::collectives::connected;
-use crate::simulate::{Schedule, simulate};
+use crate::simulate::Schedule;
 
 /// Steps one after the other until nothing changes any more; where a rank or a stream falls behind without end there is no such step, and
 /// in each one it falls behind by as much.
@@ -15,7 +15,7 @@ impl StepGraph {
     /// The step as it follows others like it. What was recorded followed a step as recorded: a rank that ended that one late began
     /// late, and a stream that was behind its thread began later than that.
     pub(crate) fn settled(self) -> Self {
-        let queues = Queues::of(&self, &simulate(&self.graph));
+        let queues = Queues::of(&self);
         self.settled_with(&queues)
     }
 

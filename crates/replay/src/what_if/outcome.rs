@@ -3,7 +3,7 @@
 use super::unprofiled::without_profiler;
 use super::unseen_waits::{without_assumed_waits, without_threads};
 use super::{Change, Scenario, one_rank, variations};
-use crate::communication::{Communication, Cost, SlowDown, overlap};
+use crate::communication::{Communication, Cost, SlowDown};
 use crate::graph::StepGraph;
 use crate::graph::queues::Queues;
 use crate::graph::recorded::Recorded;
@@ -332,8 +332,7 @@ fn length(step: &StepGraph, schedule: &Schedule) -> Result<f64> {
 
 /// A scenario with changes, in which kernels wait for their launch or in a queue, and operations are as slow as the communication during them makes them then.
 fn with(mut scenario: Scenario, changes: &[&dyn Change]) -> Result<Scenario> {
-    let schedule = simulate(&scenario.step.graph);
-    let (before, queues) = (overlap(&scenario.step, &schedule), Queues::of(&scenario.step, &schedule));
+    let (before, queues) = (scenario.communication.slow_down.overlap(&scenario.step), Queues::of(&scenario.step));
     changes.iter().try_for_each(|change| change.apply(&mut scenario))?;
     let Scenario { step, communication } = &mut scenario;
     let queues = queues.changed(step);

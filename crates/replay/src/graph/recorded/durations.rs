@@ -75,24 +75,25 @@ fn consecutive(assembly: &Assembly, ends: &[i64]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Gives every node one time of its durations in some of the steps, which `of` gets in order of size.
-pub(super) fn set(graph: &mut Graph, durations: &[Vec<u64>], steps: &[usize], of: impl Fn(&[u64]) -> u64) {
+/// Gives every node what `of` makes of its durations in some of the steps.
+pub(super) fn set(graph: &mut Graph, durations: &[Vec<u64>], steps: &[usize], of: impl Fn(&mut [u64]) -> u64) {
     let ids: Vec<NodeId> = graph.ids().collect();
     let mut all = Vec::new();
     for id in ids {
         all.clear();
         all.extend(steps.iter().map(|step| durations[*step][id.index()]));
-        all.sort_unstable();
-        graph.set_duration(id, if all.is_empty() { 0 } else { of(&all) });
+        graph.set_duration(id, if all.is_empty() { 0 } else { of(&mut all) });
     }
 }
 
 /// The median.
-pub(super) fn median(sorted: &[u64]) -> u64 {
-    sorted[(sorted.len() - 1) / 2].midpoint(sorted[sorted.len() / 2])
+pub(super) fn median(times: &mut [u64]) -> u64 {
+    let is_odd = times.len() % 2 == 1;
+    let (shorter, middle, _) = times.select_nth_unstable(times.len() / 2);
+    shorter.iter().max().filter(|_| !is_odd).map_or(*middle, |other| other.midpoint(*middle))
 }
 
 /// The shortest.
-pub(super) fn least(sorted: &[u64]) -> u64 {
-    sorted[0]
+pub(super) fn least(times: &mut [u64]) -> u64 {
+    times.iter().min().copied().unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 //! seen.
 
 use super::load::{Load, Works};
-use super::{Rows, durations, longest};
+use super::{Rows, longest};
 use crate::collectives::Exchanges;
 use crate::graph::StepGraph;
 use crate::ranks::Job;
@@ -52,9 +52,9 @@ pub(super) fn predict(rows: &Rows, job: &Job, exchanges: &Exchanges) -> Result<V
     let mut predicted = Vec::new();
     for left_out in (0..graphs).filter(|_| graphs > 1) {
         let (others, durations) = rows.graph(job, exchanges, |position| position % graphs != left_out)?;
-        let predicted_time = time(&others.as_recorded());
         // Once for all steps: the median of every operation over many steps takes longer than a replay.
-        let usual = others.with(durations::median);
+        let usual = others.usual();
+        let predicted_time = time(&others.as_recorded_by(&usual));
         let works = Works::of(&usual);
         let own = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations);
         let under_load = |own: &[u64]| {

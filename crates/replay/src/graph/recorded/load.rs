@@ -7,17 +7,17 @@ use crate::graph::queues::{self, Queues};
 use crate::graph::step::StepGraph;
 use crate::graph::{Kind, NodeId};
 use crate::simulate::simulate;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// The rank of work, its kind, and how many exchanges the rank launched before. Transfers are of no rank, and all alike.
 type Work = (Option<u32>, Kind, u32);
 
-/// Factors of the usual times.
+/// Factors of the usual times by the number of the work; none where that usually takes no time.
 #[derive(Default)]
-pub(super) struct Load(BTreeMap<Work, f64>);
+pub(super) struct Load(Vec<Option<f64>>);
 
-/// What each node of a graph is a part of.
-pub(super) struct Works(Vec<Work>);
+/// The number of the work that each node of a graph is a part of.
+pub(super) struct Works(Vec<usize>);
 
 impl Works {
     pub fn of(step: &StepGraph) -> Self {
@@ -31,36 +31,39 @@ impl Works {
                 launched[next.index()] = after.max(launched[next.index()]);
             }
         }
-        let work = |id: NodeId| (graph.resource_of(id).rank, graph.node(id).kind, launched[id.index()]);
-        Works(graph.ids().map(work).collect())
+        let mut numbers: HashMap<Work, usize> = HashMap::new();
+        let number = |id: NodeId| {
+            let next = numbers.len();
+            *numbers.entry((graph.resource_of(id).rank, graph.node(id).kind, launched[id.index()])).or_insert(next)
+        };
+        Works(graph.ids().map(number).collect())
     }
 }
 
 impl Load {
     /// The load of a step in which nodes took `own` nanoseconds, which usually take as long as in the graph.
     pub fn of(usual: &StepGraph, works: &Works, own: &[u64]) -> Self {
-        let mut sums: BTreeMap<Work, [u64; 2]> = BTreeMap::new();
+        let mut sums = vec![[0, 0]; works.0.iter().max().map_or(0, |last| last + 1)];
         for ((node, work), own) in usual.graph.nodes().iter().zip(&works.0).zip(own) {
-            let [all, usually] = sums.entry(*work).or_default();
+            let [all, usually]: &mut [u64; 2] = &mut sums[*work];
             *all += own;
             *usually += node.duration;
         }
-        let known = sums.into_iter().filter(|(_, [_, usually])| *usually > 0);
-        Load(known.map(|(work, [all, usually])| (work, all as f64 / usually as f64)).collect())
+        let factor = |[all, usually]: [u64; 2]| (usually > 0).then(|| all as f64 / usually as f64);
+        Load(sums.into_iter().map(factor).collect())
     }
 
     /// The mean of two loads.
     pub fn between(&self, other: &Load) -> Self {
-        let mean =
-            |(work, factor): (&Work, &f64)| (*work, other.0.get(work).map_or(*factor, |other| factor.midpoint(*other)));
-        Load(self.0.iter().map(mean).collect())
+        let mean = |(one, other): (&Option<f64>, &Option<f64>)| Some(one.as_ref()?.midpoint(*other.as_ref()?));
+        Load(self.0.iter().zip(&other.0).map(mean).collect())
     }
 
     /// Puts this load on a usual step: the delays before its kernels then.
     pub fn on(&self, step: &mut StepGraph, works: &Works) -> Queues {
         queues::edit(step, |step| {
             for (id, work) in step.graph.ids().zip(&works.0) {
-                let factor = self.0.get(work).copied().unwrap_or(1.0);
+                let factor = self.0.get(*work).copied().flatten().unwrap_or(1.0);
                 let time = step.graph.node(id).duration as f64 * factor;
                 step.graph.set_duration(id, time.round() as u64);
             }

@@ -95,18 +95,28 @@ impl Recorded {
     /// A step as they were recorded, with what disturbed them: operations take their medians under the load of the step of
     /// median length, or that between the two in the middle.
     pub fn as_recorded(&self) -> StepGraph {
+        self.as_recorded_by(&self.usual())
+    }
+
+    /// A step in which every operation takes its median.
+    fn usual(&self) -> StepGraph {
+        self.with(durations::median)
+    }
+
+    /// [`Recorded::as_recorded`] by the step in which every operation takes its median.
+    fn as_recorded_by(&self, usual: &StepGraph) -> StepGraph {
         if self.varies {
             return self.typical.clone();
         }
-        let mut usual = self.with(durations::median);
-        let works = Works::of(&usual);
+        let works = Works::of(usual);
         let mut by_time: Vec<usize> = (0..self.steps.len()).collect();
         by_time.sort_by_key(|index| self.recorded[*index]);
         let middle = [by_time.len().saturating_sub(1) / 2, by_time.len() / 2].map(|place| {
-            by_time.get(place).map(|index| Load::of(&usual, &works, &self.durations[*index])).unwrap_or_default()
+            by_time.get(place).map(|index| Load::of(usual, &works, &self.durations[*index])).unwrap_or_default()
         });
-        let queues = middle[0].between(&middle[1]).on(&mut usual, &works);
-        usual.with_queues(&queues)
+        let mut loaded = usual.clone();
+        let queues = middle[0].between(&middle[1]).on(&mut loaded, &works);
+        loaded.with_queues(&queues)
     }
 
     /// Takes no step for typical: the one of median length is shown, and the mean of all counts.
@@ -131,11 +141,13 @@ impl Recorded {
     }
 
     /// The delays before kernels in the steps that nothing disturbs.
-    fn queues(&self, of: fn(&[u64]) -> u64) -> Queues {
-        Queues::of_several(undisturbed(&self.recorded).into_iter().map(|index| self.step(index)), of)
+    fn queues(&self, of: fn(&mut [u64]) -> u64) -> Queues {
+        let steps = undisturbed(&self.recorded);
+        let apart = steps.len().div_ceil(QUEUED);
+        Queues::of_several(steps.into_iter().step_by(apart.max(1)).map(|index| self.step(index)), of)
     }
 
-    fn with(&self, of: fn(&[u64]) -> u64) -> StepGraph {
+    fn with(&self, of: fn(&mut [u64]) -> u64) -> StepGraph {
         let mut step = self.typical.clone();
         durations::set(&mut step.graph, &self.durations, &(0..self.steps.len()).collect::<Vec<_>>(), of);
         step.with_queues(&self.queues(of))
@@ -213,6 +225,9 @@ impl Rows {
         Ok((all, of_others))
     }
 }
+
+/// Steps in which delays before kernels are looked for at most: medians of more are the same, and each is a replay.
+const QUEUED: usize = 32;
 
 /// From this ratio of the mean step to one in which each operation takes as long as usual, steps may differ in what takes long.
 const VARIES: f64 = 1.03;
