@@ -15,7 +15,7 @@ use perf4sight_replay::simulate::{Schedule, simulate};
 use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, parse, predict, variations};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// From this median difference between records and replays on, in percent, it is warned about.
 const FAR: f64 = 2.0;
@@ -47,7 +47,7 @@ pub struct Start {
 
 /// Changes that are made one after the other, as one.
 #[derive(Debug, Clone)]
-pub struct Together(pub Vec<Rc<dyn Change>>);
+pub struct Together(pub Vec<Arc<dyn Change>>);
 
 impl Change for Together {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
@@ -60,10 +60,10 @@ impl Change for Together {
     }
 
     fn bounds(&self) -> Vec<Box<dyn Change>> {
-        let own: Vec<&dyn Change> = self.0.iter().map(Rc::as_ref).collect();
+        let own: Vec<&dyn Change> = self.0.iter().map(Arc::as_ref).collect();
         let together = |bounds: Vec<Option<Box<dyn Change>>>| {
             let all =
-                bounds.into_iter().zip(&self.0).map(|(bound, change)| bound.map_or_else(|| change.clone(), Rc::from));
+                bounds.into_iter().zip(&self.0).map(|(bound, change)| bound.map_or_else(|| change.clone(), Arc::from));
             Box::new(Together(all.collect())) as Box<dyn Change>
         };
         variations(&own).into_iter().map(together).collect()
@@ -140,7 +140,7 @@ impl Start {
     ///
     /// # Errors
     /// A change that cannot be made to the step.
-    pub fn predict(&self, change: &Rc<dyn Change>) -> Result<Outcome> {
+    pub fn predict(&self, change: &Arc<dyn Change>) -> Result<Outcome> {
         let mut outcome = predict(&self.recorded, &self.communication, &boxed(change))?;
         if self.holds_start {
             outcome.after.hold(outcome.before as f64);
@@ -152,7 +152,7 @@ impl Start {
     ///
     /// # Errors
     /// A change that cannot be made to the step.
-    pub fn changed(&self, change: &Rc<dyn Change>) -> Result<StepGraph> {
+    pub fn changed(&self, change: &Arc<dyn Change>) -> Result<StepGraph> {
         changed_step(&self.recorded, &self.communication, &boxed(change))
     }
 
@@ -160,7 +160,7 @@ impl Start {
     ///
     /// # Errors
     /// A change that cannot be made to the step.
-    pub fn time(&self, change: &Rc<dyn Change>) -> Result<u64> {
+    pub fn time(&self, change: &Arc<dyn Change>) -> Result<u64> {
         let step = self.changed(change)?;
         Ok(step.time(&simulate(&step.graph)))
     }
@@ -279,7 +279,7 @@ fn before(recorded: &Recorded, schedule: &Schedule) -> u64 {
     if recorded.varies { recorded.mean() } else { recorded.typical.time(schedule) }
 }
 
-fn boxed(change: &Rc<dyn Change>) -> [Box<dyn Change>; 1] {
+fn boxed(change: &Arc<dyn Change>) -> [Box<dyn Change>; 1] {
     [Box::new(Together(vec![change.clone()]))]
 }
 
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn gains_are_of_the_step_that_is_named() {
         let mut start = start(&recorded());
-        let nothing: Rc<dyn Change> = Rc::new(Together(Vec::new()));
+        let nothing: Arc<dyn Change> = Arc::new(Together(Vec::new()));
         for (varies, name) in [(false, "step"), (true, "mean step")] {
             start.recorded.varies = varies;
             start.before = before(&start.recorded, &start.schedule);
@@ -336,8 +336,8 @@ mod tests {
     /// Each of two guesses at either bound alone, both at their least, both at their most.
     #[test]
     fn changes_together_keep_their_bounds() {
-        let guess: Rc<dyn Change> = Rc::from(parse("precision = bf16").unwrap());
-        let bounds = |changes: Vec<Rc<dyn Change>>| Together(changes).bounds().len();
+        let guess: Arc<dyn Change> = Arc::from(parse("precision = bf16").unwrap());
+        let bounds = |changes: Vec<Arc<dyn Change>>| Together(changes).bounds().len();
         assert_eq!([bounds(vec![guess.clone()]), bounds(vec![guess.clone(), guess])], [2, 6]);
     }
 
@@ -351,7 +351,7 @@ mod tests {
         let rows = rows.replace(",aten::add,", ",aten::add,1024x");
         std::fs::write(file.path(), format!("gpu,network,operation,shapes,time_us\n{rows}")).unwrap();
         let model = OperationModel::fit(read_table(file.path()).unwrap()).unwrap();
-        let known = Known { operations: Some(Rc::new(model)), ..Known::default() };
+        let known = Known { operations: Some(Arc::new(model)), ..Known::default() };
         assert!(unused_model(&known, &step).unwrap().contains("it is not used"));
     }
 }

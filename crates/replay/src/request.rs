@@ -14,7 +14,7 @@ use perf4sight_base::units::Milliseconds;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{KeyedPath, Outline};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What to replay.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Request {
     /// A file that is no model of operations.
     fn known(&self) -> Result<Known> {
         let operations = self.cost_model.as_deref().map(perf4sight_operations::load).transpose()?;
-        Ok(Known { operations: operations.map(Rc::new), ..Known::default() })
+        Ok(Known { operations: operations.map(Arc::new), ..Known::default() })
     }
 
     /// What changes may rest on, with what the traces say of their job.

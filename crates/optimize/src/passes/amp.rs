@@ -6,7 +6,7 @@ use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_replay::what_if::{Change, HalfRates, Tf32};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The pass.
 #[derive(Debug)]
@@ -45,10 +45,10 @@ impl Pass for Amp {
         );
         let in_half = start.known.in_half.clone();
         let autocast = HalfPrecision { lists: wanted.autocast.clone(), rates, in_half: in_half.clone() };
-        let edits: [(&str, Rc<dyn Change>); 2] =
-            [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients { in_half, ..HalfGradients::default() }))];
+        let edits: [(&str, Arc<dyn Change>); 2] =
+            [(AUTOCAST, Arc::new(autocast)), (hook, Arc::new(HalfGradients { in_half, ..HalfGradients::default() }))];
         let tf32 = Some(Tf32::of(&start.known)).filter(Tf32::is_known);
-        let tf32 = tf32.map(|edit| (TF32, Rc::new(edit) as Rc<dyn Change>));
+        let tf32 = tf32.map(|edit| (TF32, Arc::new(edit) as Arc<dyn Change>));
         tf32.into_iter()
             .chain(edits)
             .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Rounded, start), change));

@@ -8,7 +8,7 @@ use perf4sight_base::error::Result;
 use perf4sight_replay::graph::NodeId;
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::Change;
-use std::rc::Rc;
+use std::sync::Arc;
 
 const NAME: &str = "tensor_fusion,op_fusion";
 /// The passes by themselves.
@@ -83,14 +83,14 @@ fn shorter(start: &Start, [one, other]: [Choice; 2]) -> Result<Choice> {
     Ok(if second < first { other } else { one })
 }
 
-fn edit(choice: &Choice) -> Rc<dyn Change> {
-    let fused: Rc<dyn Change> = Rc::new(op_fusion::edit(&choice.fused));
-    Rc::new(Together(vec![fused, tensor_fusion::edit(&choice.buckets)]))
+fn edit(choice: &Choice) -> Arc<dyn Change> {
+    let fused: Arc<dyn Change> = Arc::new(op_fusion::edit(&choice.fused));
+    Arc::new(Together(vec![fused, tensor_fusion::edit(&choice.buckets)]))
 }
 
 /// The gradients with when they are ready once operations are fused, and their link.
 fn when_fused(start: &Start, fused: &[FusedOperations]) -> Result<(Vec<Gradient>, Link)> {
-    let step = start.changed(&(Rc::new(op_fusion::edit(fused)) as Rc<dyn Change>))?;
+    let step = start.changed(&(Arc::new(op_fusion::edit(fused)) as Arc<dyn Change>))?;
     fusion::of_step(&step, &start.communication, &simulate(&step.graph))
 }
 

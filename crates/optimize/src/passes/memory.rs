@@ -9,7 +9,7 @@ use crate::start::Start;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_replay::what_if::{Change, Outcome, Prediction};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The pass.
 #[derive(Debug)]
@@ -43,11 +43,13 @@ impl Pass for LessMemory {
         let learns = if has_statistics { Learns::OtherStatistics } else { Learns::Same };
         match recomputes(&start.recorded.typical.graph) {
             true => found.nothing.push(format!("{RECOMPUTE}: the job does, forward runs inside backward")),
-            false => found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute::Module), learns, start), RECOMPUTE),
+            false => {
+                found.propose(Proposal::of(NAME, RECOMPUTE, Arc::new(Recompute::Module), learns, start), RECOMPUTE)
+            }
         }
         if let Some(passes) = alike_passes(&start.recorded.typical) {
             let change = format!("no_sync() around all but the last of the step's {passes} backward passes");
-            found.propose(Proposal::of(NAME, &change, Rc::new(NoSyncUntilLast), Learns::Same, start), &change);
+            found.propose(Proposal::of(NAME, &change, Arc::new(NoSyncUntilLast), Learns::Same, start), &change);
         } else if start.accumulates {
             found.nothing.push(
                 "accumulate gradients: the job does, by steps or backward passes that exchange nothing".to_owned(),
@@ -73,13 +75,13 @@ fn accumulation(start: &Start, passes: u32, found: &mut Found) {
 
 /// A batch of several that one update follows: all but the last pass send and update nothing.
 fn accumulate(start: &Start, passes: u32, change: &str) -> Result<Proposal> {
-    let of_batch: Rc<dyn Change> = Rc::new(NoSync::RestOfStep);
+    let of_batch: Arc<dyn Change> = Arc::new(NoSync::RestOfStep);
     let alone = start.predict(&of_batch)?;
     let (before, share) = (alone.before as f64, 1.0 / f64::from(passes));
     let mixed = |time: f64| share * before + (1.0 - share) * time;
     let Prediction { time, low, high } = alone.after;
     let after = Prediction { time: mixed(time), low: mixed(low), high: mixed(high) };
-    let of_update: Rc<dyn Change> = Rc::new(NoSync::PassesAlone);
+    let of_update: Arc<dyn Change> = Arc::new(NoSync::PassesAlone);
     let once = start.time(&of_update)? as f64 / start.time(&of_batch)?.max(1) as f64;
     let mut outcome = Outcome { after, ..alone };
     outcome.assumptions.extend(around_passes(after.time, mixed(once * time)));

@@ -26,7 +26,7 @@ use perf4sight_verb::KeyedPath;
 use serde_json::Value;
 use std::fmt::Debug;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A way to make a job faster, or smaller.
 pub trait Pass: Debug + Sync {
@@ -211,7 +211,7 @@ pub struct Proposal {
     /// What to write in the program.
     pub change: String,
     /// The same as an edit of the step; none for what takes several steps.
-    pub edit: Option<Rc<dyn Change>>,
+    pub edit: Option<Arc<dyn Change>>,
     /// The step after it.
     pub outcome: Outcome,
     /// What the job learns.
@@ -254,7 +254,7 @@ impl Proposal {
     pub fn of(
         pass: &'static str,
         change: impl Into<String>,
-        edit: Rc<dyn Change>,
+        edit: Arc<dyn Change>,
         learns: Learns,
         start: &Start,
     ) -> Result<Self> {

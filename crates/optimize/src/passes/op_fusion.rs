@@ -14,7 +14,7 @@ use perf4sight_replay::graph::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Kinds of groups that the proposal names.
 const NAMED: usize = 3;
@@ -78,7 +78,7 @@ impl Pass for OpFusion {
             });
             let ranks: Vec<Vec<Group>> = ranks.collect();
             let fused = fused(&graph, &groups, &ranks, wanted.simulate);
-            let edit = Rc::new(edit(&fused));
+            let edit = Arc::new(edit(&fused));
             let change = format!("{}: fuses {}", compiler(start, &fused), words(&graph, &groups));
             keep(fused, Proposal::of(NAME, change, edit, Learns::Rounded, start)?, &mut found);
         }
@@ -96,7 +96,7 @@ fn fused_update(start: &Start, found: &mut Found) {
         return;
     }
     let change = format!("torch.optim.{}(..., fused=True)", optimizer.name);
-    found.propose(Proposal::of(NAME, &change, Rc::new(FusedUpdate(share)), Learns::Rounded, start), &change);
+    found.propose(Proposal::of(NAME, &change, Arc::new(FusedUpdate(share)), Learns::Rounded, start), &change);
 }
 
 /// The operations that may be fused; all that compilers fuse, if none are named.

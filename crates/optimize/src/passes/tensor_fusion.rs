@@ -10,7 +10,7 @@ use perf4sight_base::error::Result;
 use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_replay::buckets::{Limits, buckets_of_groups};
 use perf4sight_replay::what_if::{Change, Outcome, parse};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Buckets that are replayed, the best by the formula first.
 const REPLAYED: usize = 48;
@@ -45,8 +45,8 @@ impl Pass for TensorFusion {
     }
 }
 
-pub(super) fn edit(fusion: &Fusion) -> Rc<dyn Change> {
-    Rc::new(Buckets(fusion.buckets().collect()))
+pub(super) fn edit(fusion: &Fusion) -> Arc<dyn Change> {
+    Arc::new(Buckets(fusion.buckets().collect()))
 }
 
 /// The best `bucket_cap_mb` by replay, and the best buckets for frameworks that read them.
@@ -139,9 +139,9 @@ fn sharded(start: &Start, found: &mut Found) {
     let mut propose = |change: &str, edit| found.propose(Proposal::of(NAME, change, edit, Learns::Same, start), change);
     let is_ahead = graph.calls().names().any(|name| name.starts_with(PREFETCHES));
     if !is_ahead {
-        propose(&prefetch, Rc::new(Prefetch));
+        propose(&prefetch, Arc::new(Prefetch));
     }
-    propose(keep, Rc::new(KeepGathered));
+    propose(keep, Arc::new(KeepGathered));
     let waits =
         if on_gpus { "" } else { "; on processors it waits for what it gathers, unless _set_unshard_async_op(True)" };
     found.nothing.extend(is_ahead.then(|| format!("{PREFETCH}: the job does{waits}")));
@@ -152,7 +152,7 @@ fn sharded(start: &Start, found: &mut Found) {
 const SEARCH: &str = "*search_unused_parameters*";
 
 fn static_graph(start: &Start, found: &mut Found) -> Result<()> {
-    let edit: Rc<dyn Change> = Rc::from(parse(&format!("remove operations '{SEARCH}'"))?);
+    let edit: Arc<dyn Change> = Arc::from(parse(&format!("remove operations '{SEARCH}'"))?);
     match Proposal::of(NAME, "DistributedDataParallel(..., static_graph=True)", edit, Learns::Same, start) {
         Ok(proposal) => found.proposals.push(proposal),
         Err(_) => found.nothing.push(

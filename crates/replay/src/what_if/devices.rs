@@ -9,7 +9,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
 use perf4sight_operations::{Class, KnownGpu, OperationModel, Scaling};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 #[derive(Debug)]
 struct Faster {
@@ -63,7 +63,7 @@ impl Change for Faster {
 /// Another GPU.
 #[derive(Debug)]
 struct OtherGpu {
-    model: Rc<OperationModel>,
+    model: Arc<OperationModel>,
     /// The GPU of the traces, as the change or the traces say; none where neither does.
     from: Option<KnownGpu>,
     to: KnownGpu,
@@ -240,12 +240,12 @@ mod tests {
     use crate::what_if::parse_with;
     use perf4sight_operations::{Element, Row, Tensor, sheet, work};
 
-    fn model() -> Rc<OperationModel> {
+    fn model() -> Arc<OperationModel> {
         model_of(&[Element::Fp32])
     }
 
     /// Products whose times are a launch of 4 us and all FLOP/s of the data sheet.
-    fn model_of(elements: &[Element]) -> Rc<OperationModel> {
+    fn model_of(elements: &[Element]) -> Arc<OperationModel> {
         let mut rows = Vec::new();
         let networks = [("V100", "one"), ("V100", "two"), ("H100", "one"), ("H100", "two")];
         for ((gpu, network), element) in
@@ -272,7 +272,7 @@ mod tests {
                 });
             }
         }
-        Rc::new(OperationModel::fit(rows).unwrap())
+        Arc::new(OperationModel::fit(rows).unwrap())
     }
 
     /// A stream with a long product, a short one, and a copy from the host.

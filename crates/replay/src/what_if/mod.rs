@@ -36,7 +36,7 @@ use clause::Clause;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_operations::{KnownGpu, OperationModel, Scaling};
 use std::fmt::Debug;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A step and the costs of its communication, which changes edit.
 #[derive(Debug, Clone)]
@@ -47,8 +47,8 @@ pub struct Scenario {
     pub communication: Communication,
 }
 
-/// An edit of a step.
-pub trait Change: Debug {
+/// An edit of a step, made to several recorded steps at once.
+pub trait Change: Debug + Send + Sync {
     /// Edits a step.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ pub trait Change: Debug {
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// A model of operations on several GPUs.
-    pub operations: Option<Rc<OperationModel>>,
+    pub operations: Option<Arc<OperationModel>>,
     /// The GPUs that the traces were recorded on: each different list of a rank.
     pub gpus: Vec<Vec<String>>,
     /// What computes in half precision already.

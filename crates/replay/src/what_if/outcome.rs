@@ -12,6 +12,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, percentile};
 use perf4sight_base::summary::{MISSES, quantile};
 use perf4sight_base::units::Milliseconds;
+use rayon::prelude::*;
 
 /// A predicted time in nanoseconds, with the interval over the recorded steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -252,7 +253,10 @@ pub(crate) fn times_of_usual(
 
 /// Nanoseconds of each recorded step without changes and with them.
 fn times_of_all(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<[f64; 2]>> {
-    (0..recorded.steps.len()).map(|index| times(recorded.step(index), communication.clone(), changes)).collect()
+    (0..recorded.steps.len())
+        .into_par_iter()
+        .map(|index| times(recorded.step(index), communication.clone(), changes))
+        .collect()
 }
 
 /// The means over steps, without changes and with them.
@@ -298,7 +302,7 @@ pub(crate) fn depends_on_step(
     let all = &references(changes);
     let usual = ratio(recorded.typical.clone(), communication.clone(), all)?;
     let times = |index| times(recorded.step(index), communication.clone(), all);
-    let mut of_steps: Vec<[f64; 2]> = recorded.quiet().into_iter().map(times).collect::<Result<_>>()?;
+    let mut of_steps: Vec<[f64; 2]> = recorded.quiet().into_par_iter().map(times).collect::<Result<_>>()?;
     let off = |[before, after]: &[f64; 2]| (after - usual * before).abs();
     of_steps.sort_by(|one, other| off(one).total_cmp(&off(other)));
     of_steps.truncate(of_steps.len().saturating_sub(1).max(1));

@@ -22,7 +22,7 @@ use perf4sight_replay::what_if::Change;
 use perf4sight_report::{Column, sentence};
 use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The pass that searches, which takes longer than all others.
@@ -263,11 +263,11 @@ impl Shown {
 /// that can be made after the ones that bring more.
 fn together(start: &Start, proposals: &[Proposal]) -> Option<Proposal> {
     let good = proposals.iter().filter(|one| one.learns == Learns::Same && one.gain()[0] >= WORTH);
-    let good: Vec<(&str, Rc<dyn Change>)> =
+    let good: Vec<(&str, Arc<dyn Change>)> =
         good.filter_map(|one| Some((one.change.as_str(), one.edit.clone()?))).collect();
-    let propose = |changes: &[(&str, Rc<dyn Change>)], words: &str| {
+    let propose = |changes: &[(&str, Arc<dyn Change>)], words: &str| {
         let edits = changes.iter().map(|(_, edit)| edit.clone()).collect();
-        Proposal::of("", words, Rc::new(Together(edits)), Learns::Same, start).ok()
+        Proposal::of("", words, Arc::new(Together(edits)), Learns::Same, start).ok()
     };
     if good.len() < 2 {
         return None;

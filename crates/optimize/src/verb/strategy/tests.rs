@@ -369,10 +369,10 @@ impl Change for Exclusive {
 fn of_changes_that_exclude_each_other_the_better_is_made_with_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let start = strategy("two", &folder.path().join("out")).start().unwrap();
-    let propose = |words: &str, edit: Rc<dyn Change>| Proposal::of("", words, edit, Learns::Same, &start).unwrap();
-    let faster: Rc<dyn Change> = Rc::from(perf4sight_replay::what_if::parse("cpu x 1.5").unwrap());
-    let better = propose("better", Rc::new(Exclusive { divisor: 4 }));
-    let other = propose("other", Rc::new(Exclusive { divisor: 2 }));
+    let propose = |words: &str, edit: Arc<dyn Change>| Proposal::of("", words, edit, Learns::Same, &start).unwrap();
+    let faster: Arc<dyn Change> = Arc::from(perf4sight_replay::what_if::parse("cpu x 1.5").unwrap());
+    let better = propose("better", Arc::new(Exclusive { divisor: 4 }));
+    let other = propose("other", Arc::new(Exclusive { divisor: 2 }));
     let alone = together(&start, &[better.clone(), other.clone()]);
     assert!(alone.is_none(), "{alone:?}");
     let all = together(&start, &[better.clone(), other, propose("cpu", faster)]).unwrap();

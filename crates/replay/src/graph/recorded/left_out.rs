@@ -8,6 +8,7 @@ use crate::graph::StepGraph;
 use crate::ranks::Job;
 use crate::simulate::simulate;
 use perf4sight_base::error::Result;
+use rayon::prelude::*;
 
 /// Graphs that are built at most; each is without one step, or without every tenth of more steps.
 const GRAPHS: usize = 10;
@@ -56,13 +57,13 @@ pub(super) fn predict(rows: &Rows, job: &Job, exchanges: &Exchanges) -> Result<V
         let usual = others.usual();
         let predicted_time = time(&others.as_recorded_by(&usual));
         let works = Works::of(&usual);
-        let own = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations);
+        let own: Vec<_> = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations).collect();
         let under_load = |own: &[u64]| {
             let mut loaded = usual.clone();
             Load::of(&usual, &works, own).on(&mut loaded, &works);
             time(&loaded)
         };
-        predicted.extend(own.map(|((step, ranks), own)| LeftOut {
+        predicted.par_extend(own.into_par_iter().map(|((step, ranks), own)| LeftOut {
             step: *step,
             recorded: longest(ranks),
             predicted: predicted_time,

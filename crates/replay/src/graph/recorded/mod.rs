@@ -37,6 +37,7 @@ use crate::simulate::simulate;
 use assembly::Assembly;
 use load::{Load, Works};
 use perf4sight_base::error::Result;
+use rayon::prelude::*;
 use rows::RankStep;
 use std::collections::BTreeMap;
 
@@ -167,7 +168,7 @@ impl Recorded {
             let step = self.step(index).settled();
             step.time(&simulate(&step.graph))
         };
-        (0..self.steps.len()).map(time).sum::<u64>() / self.steps.len().max(1) as u64
+        (0..self.steps.len()).into_par_iter().map(time).sum::<u64>() / self.steps.len().max(1) as u64
     }
 
     /// The durations of a node in each of [`Recorded::steps`], in nanoseconds.
