@@ -11,6 +11,10 @@ const MOST: usize = 8;
 /// Smaller differences in nanoseconds are none.
 const SAME: u64 = 1_000;
 
+fn is_same(more: &[i64], before: &[i64]) -> bool {
+    more.len() == before.len() && more.iter().zip(before).all(|(more, before)| more.abs_diff(*before) <= SAME)
+}
+
 impl StepGraph {
     /// The step as it follows others like it. What was recorded followed a step as recorded: a rank that ended that one late began
     /// late, and a stream that was behind its thread began later than that.
@@ -25,14 +29,25 @@ impl StepGraph {
         let backlogs: Vec<NodeId> = self.graph.ids().filter(|id| self.graph.node(*id).kind == Kind::Backlog).collect();
         // What recorded steps left in the queues would take many steps to be done where steps get a little shorter.
         backlogs.iter().for_each(|id| self.graph.set_duration(*id, 0));
-        for _ in 0..MOST {
+        let mut before: Vec<i64> = Vec::new();
+        for left in (0..MOST).rev() {
             let schedule = queues.fit(&mut self);
             let begins = self.next_begins(&islands, &backlogs, &schedule);
-            let is_same = |(id, begin): &(NodeId, u64)| self.graph.node(*id).duration.abs_diff(*begin) <= SAME;
-            if begins.iter().all(is_same) {
+            let now = |id: NodeId| self.graph.node(id).duration;
+            let more: Vec<i64> = begins.iter().map(|(id, begin)| begin.wrapping_sub(now(*id)) as i64).collect();
+            if more.iter().all(|more| more.unsigned_abs() <= SAME) {
                 return self;
             }
-            begins.into_iter().for_each(|(id, begin)| self.graph.set_duration(id, begin));
+            // What falls behind by as much as in the step before does so in all that are left.
+            let goes_on = is_same(&more, &before);
+            let others = if goes_on { left as i64 } else { 0 };
+            for ((id, begin), more) in begins.into_iter().zip(&more) {
+                self.graph.set_duration(id, begin.saturating_add_signed(more.saturating_mul(others)));
+            }
+            if goes_on {
+                break;
+            }
+            before = more;
         }
         queues.fit(&mut self);
         self
