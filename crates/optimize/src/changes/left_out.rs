@@ -17,7 +17,7 @@ pub(super) fn leave_out(
     let enqueued = parts().filter_map(|part| part.wait).filter(|id| is_on_stream(&step.graph, *id));
     let mut gone: BTreeSet<NodeId> = parts().flat_map(TransferPart::issuing_nodes).chain(launches).collect();
     gone.extend(enqueued.chain(work));
-    gone.extend(delays(&step.graph, &gone));
+    gone.extend(step.graph.delays_before(&gone));
     let mut builder = step.graph.edit();
     removed().for_each(|transfer| builder.remove(transfer.node));
     gone.iter().for_each(|id| builder.node_mut(*id).duration = 0);
@@ -26,15 +26,6 @@ pub(super) fn leave_out(
     let kept = step.transfers.iter().enumerate().filter(|(index, _)| !transfers.contains(index));
     step.transfers = kept.map(|(_, transfer)| transfer.clone()).collect();
     Ok(())
-}
-
-/// The delays until some of the work on streams starts, which hold what it waits for.
-fn delays(graph: &Graph, work: &BTreeSet<NodeId>) -> Vec<NodeId> {
-    let is_delay = |from: NodeId, to: NodeId| {
-        work.contains(&to) && graph.node(from).kind == Kind::Gap && is_on_stream(graph, from)
-    };
-    let delays = graph.edges().filter(|(from, to, kind)| *kind == EdgeKind::Order && is_delay(*from, *to));
-    delays.map(|(from, ..)| from).collect()
 }
 
 fn is_on_stream(graph: &Graph, id: NodeId) -> bool {

@@ -11,6 +11,7 @@ mod shards;
 mod step;
 
 use perf4sight_traces::LOADER_WITH_WORKERS;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use builder::{Builder, available_memory, check_memory};
@@ -109,6 +110,14 @@ impl Graph {
     /// Whether a thread waits in it for a batch of a loader's workers, which the trace does not show.
     pub fn waits_for_batch(&self, id: NodeId) -> bool {
         self.name(id).contains(LOADER_WITH_WORKERS)
+    }
+
+    /// The delays until some of the work on streams begins, which hold what it waits for.
+    pub fn delays_before(&self, work: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+        let is_delay =
+            |from: NodeId| self.node(from).kind == Kind::Gap && self.resource_of(from).kind == ResourceKind::Stream;
+        let ordered = self.edges().filter(|(_, to, kind)| *kind == EdgeKind::Order && work.contains(to));
+        ordered.map(|(from, ..)| from).filter(|from| is_delay(*from)).collect()
     }
 
     /// A builder that holds all of this graph, to add and remove nodes and edges. Ids of nodes stay valid.

@@ -87,9 +87,10 @@ impl Queues {
         Queues(all.into_values().filter_map(|delays| Delay::of_several(&delays, of)).collect())
     }
 
-    /// Those of a changed step.
+    /// Those of a changed step, without those of kernels that are gone.
     pub fn changed(&self, step: &StepGraph) -> Self {
-        Queues(self.0.iter().map(|delay| delay.changed(step)).collect())
+        let kept = self.0.iter().filter(|delay| step.graph.node(delay.gap).duration > 0);
+        Queues(kept.map(|delay| delay.changed(step)).collect())
     }
 
     /// Replays a step whose delays are as long as its kernels wait for their launches or in the queue, and sets them to that.

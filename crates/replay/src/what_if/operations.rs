@@ -36,7 +36,7 @@ impl Change for Operations {
     }
 }
 
-/// Operations that are gone, and with them what threads waited for in them, such as the GPU in `aten::item`.
+/// Operations that are gone, and with them what threads waited for in them, such as the GPU in `aten::item`, and what passed until their kernels began.
 #[derive(Debug)]
 struct Removal {
     pattern: String,
@@ -46,10 +46,19 @@ impl Change for Removal {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let graph = &scenario.step.graph;
         let removed: BTreeSet<NodeId> = matching(graph, &self.pattern)?.into_iter().collect();
+        let delays = graph.delays_before(&removed);
         let mut builder = graph.edit();
         let waits = |to| removed.contains(&to) && graph.resource_of(to).kind == ResourceKind::Thread;
-        builder.remove_edges(|_, to, kind| kind == EdgeKind::Synchronisation && waits(to));
-        removed.iter().for_each(|id| builder.node_mut(*id).duration = 0);
+        builder.remove_edges(|_, to, kind| match kind {
+            EdgeKind::Synchronisation => waits(to),
+            EdgeKind::Launch => delays.contains(&to),
+            EdgeKind::Order
+            | EdgeKind::AssumedWait
+            | EdgeKind::ForwardBackward
+            | EdgeKind::Data
+            | EdgeKind::Rendezvous => false,
+        });
+        removed.iter().chain(&delays).for_each(|id| builder.node_mut(*id).duration = 0);
         scenario.step.graph = builder.finish()?;
         Ok(())
     }
@@ -138,7 +147,10 @@ fn glob(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Builder, Node, Resource, ResourceKind};
+    use crate::communication::{Algorithm, Communication, SlowDown};
+    use crate::graph::queues::Queues;
+    use crate::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+    use crate::simulate::simulate;
 
     /// A step of 100 ns of an operation, 10 of a delay and 1000 on the link.
     #[test]
@@ -162,6 +174,39 @@ mod tests {
         assert_eq!(names("*"), Ok(vec!["aten::mm"]));
         let error = names("all-reduce").unwrap_err().to_string();
         assert!(error.contains("'aten::mm'") && error.contains("bandwidth"), "{error}");
+    }
+
+    /// Operations of 10 us launch kernels of 100, 30 and 50 us. The first begins 6 us behind its launch, the others 1 us behind the one before: the last ends at
+    /// 16 + 100 + 1 + 30 + 1 + 50 us, and without the second at 16 + 100 + 1 + 50.
+    #[test]
+    fn nothing_waits_for_the_launch_of_a_kernel_that_is_gone() {
+        let mut builder = Builder::default();
+        let mut resource = |kind| builder.resource(Resource { rank: Some(0), kind, name: format!("{kind:?}") });
+        let [thread, stream] = [ResourceKind::Thread, ResourceKind::Stream].map(&mut resource);
+        let mut last: [Option<NodeId>; 2] = [None; 2];
+        for (name, delay, kernel) in [("a", 6_000, 100_000), ("b", 1_000, 30_000), ("c", 1_000, 50_000)] {
+            let call = builder.call(name, None);
+            let mut add = |place: usize, resource, kind, duration| {
+                let id = builder.node(Node { duration, call, resource, kind, priority: 0 });
+                last[place].replace(id).into_iter().for_each(|before| builder.edge(before, id, EdgeKind::Order));
+                id
+            };
+            let launch = add(0, thread, Kind::Operation, 10_000);
+            let delay = add(1, stream, Kind::Gap, delay);
+            add(1, stream, Kind::Kernel, kernel);
+            builder.edge(launch, delay, EdgeKind::Launch);
+        }
+        let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
+        let slow_down = SlowDown { factor: 1.0, operations: 0 };
+        let communication =
+            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        let mut scenario = Scenario { step, communication };
+        let makespan = |step: &StepGraph| simulate(&step.graph).makespan(&step.graph);
+        assert_eq!(makespan(&scenario.step), 198_000);
+        let queues = Queues::of(&scenario.step);
+        Removal { pattern: "b".to_owned() }.apply(&mut scenario).unwrap();
+        queues.changed(&scenario.step).fit(&mut scenario.step);
+        assert_eq!(makespan(&scenario.step), 167_000);
     }
 
     #[test]
