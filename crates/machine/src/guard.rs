@@ -10,13 +10,14 @@
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
+use procfs::process::Process;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Waits for the end of its input, even if the group is interrupted. Then it kills all processes with the mark, runs
 /// the cleanup command, scans for the mark some more times, and kills the group.
@@ -39,11 +40,12 @@ done
 kill -KILL 0"#;
 /// The environment variable that marks the descendants of a guarded process.
 const MARK: &str = "PERF4SIGHT_WORKER";
-/// The number of scans for processes that left the group: they may be starting others, or show no environment yet. If
-/// some process has no environment at all, all scans are used.
+/// The number of scans for processes that left the group, which may be starting others meanwhile.
 const ROUNDS: usize = 5;
-/// The time between scans where a process may be in `execve`: longer than most take.
+/// The time between scans where a process is in `execve`: longer than most take.
 const EXECUTING: Duration = Duration::from_millis(5);
+/// How long processes in `execve` are waited for; those that take longer wait for a disk, and the guard looks for them.
+const LONGEST_EXECUTING: Duration = Duration::from_secs(1);
 
 /// A process with its descendants; all of them end when this is dropped.
 #[derive(Debug)]
@@ -99,22 +101,31 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        for _ in 0..ROUNDS {
-            let Marked { processes, is_all } = self.mark.as_deref().map_or(Marked::none(), Marked::with);
-            if processes.is_empty() && is_all {
-                break;
-            }
-            for stray in processes {
-                // It may have ended by itself meanwhile.
-                let _ = kill(stray, Signal::SIGKILL);
-            }
-            if !is_all {
-                thread::sleep(EXECUTING);
-            }
-        }
+        self.mark.as_deref().into_iter().for_each(kill_marked);
         // The group has members until the guard is waited for, so its id is not reused.
         end(&mut self.guard);
         let _ = self.child.wait();
+    }
+}
+
+/// Kills all processes with a mark.
+fn kill_marked(mark: &str) {
+    let begin = Instant::now();
+    let mut rounds = 0;
+    while rounds < ROUNDS {
+        let Marked { processes, is_all } = Marked::with(mark);
+        if processes.is_empty() && is_all {
+            break;
+        }
+        for stray in processes {
+            // It may have ended by itself meanwhile.
+            let _ = kill(stray, Signal::SIGKILL);
+        }
+        if is_all || begin.elapsed() > LONGEST_EXECUTING {
+            rounds += 1;
+        } else {
+            thread::sleep(EXECUTING);
+        }
     }
 }
 
@@ -140,15 +151,11 @@ struct Marked {
 }
 
 impl Marked {
-    fn none() -> Self {
-        Marked { processes: Vec::new(), is_all: true }
-    }
-
     /// Finds them among the processes that this user may inspect.
     fn with(mark: &str) -> Self {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-        let mut marked = Marked::none();
+        let mut marked = Marked { processes: Vec::new(), is_all: true };
         for id in processes.filter_map(id) {
             match environment(id) {
                 Environment::Entries(entries)
@@ -167,17 +174,22 @@ impl Marked {
 enum Environment {
     /// All entries; empty where this user may not inspect it.
     Entries(Vec<u8>),
-    /// None, although it has memory: it is in `execve`, or has an empty environment.
+    /// None yet: it is in `execve`.
     NotYet,
 }
 
 fn environment(id: i32) -> Environment {
-    let read = |what: &str| fs::read(format!("/proc/{id}/{what}"));
-    match read("environ") {
+    match fs::read(format!("/proc/{id}/environ")) {
         Ok(entries) if !entries.is_empty() => Environment::Entries(entries),
         Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => Environment::Entries(Vec::new()),
-        // Ended processes and kernel threads have no memory.
-        _ if read("statm").is_ok_and(|pages| !pages.starts_with(b"0 ")) => Environment::NotYet,
+        _ if is_executing(id) => Environment::NotYet,
         _ => Environment::Entries(Vec::new()),
     }
+}
+
+/// Whether a process whose environment was empty is in `execve`, or was just now: its new memory has no place for an environment yet, or one that is not empty
+/// (proc_pid_stat(5)). Ended processes and kernel threads have no memory.
+fn is_executing(id: i32) -> bool {
+    let stat = Process::new(id).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.vsize > 0 && (stat.env_end == Some(0) || stat.env_start != stat.env_end))
 }

@@ -97,10 +97,8 @@ impl Queues {
     pub fn fit(&self, step: &mut StepGraph) -> Schedule {
         let graph = &step.graph;
         let mut waited = vec![0; self.0.len()];
-        let place = |id: NodeId| match graph.node(id).kind {
-            Kind::Gap => self.0.binary_search_by_key(&id, |delay| delay.gap).ok(),
-            _ => None,
-        };
+        let of_delay = |id: NodeId| self.0.binary_search_by_key(&id, |delay| delay.gap).ok();
+        let place = |id: NodeId| (graph.node(id).kind == Kind::Gap).then(|| of_delay(id)).flatten();
         let schedule = simulate_with(graph, |id, schedule| {
             let Some(own) = place(id) else { return graph.node(id).duration };
             let end = |id: NodeId| {
