@@ -7,6 +7,7 @@ use perf4sight_base::path_name::shown;
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
 
 /// The outline of each section, in order; later sections may read the files that one section writes.
@@ -19,6 +20,7 @@ pub(super) fn outlines<'a>(jobs: &'a [Job<'_>], elsewhere: bool, context: &mut C
             Some(late) => in_order(error, late, job.name()),
             None => error,
         })?;
+        written_once(&outline, job, jobs.iter().zip(&outlines))?;
         outline.warnings.iter().for_each(|warning| context.warn(warning));
         foreseen.add(&outline);
         outlines.push(outline);
@@ -72,6 +74,20 @@ fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
             .error(read.key, format!("{path} does not exist"))
             .expected("a path, relative to the current directory, that exists or that an earlier section writes")),
     }
+}
+
+/// Refuses a file that an earlier section writes, whose result would be lost.
+fn written_once<'a>(
+    outline: &Outline,
+    job: &Job,
+    mut earlier: impl Iterator<Item = (&'a Job<'a>, &'a Outline<'a>)>,
+) -> Result<()> {
+    let is_own = |path: &Path| outline.writes.iter().find(|written| written.path == path);
+    let twice = earlier.find_map(|(other, own)| Some((other, own.writes.iter().find_map(|file| is_own(&file.path))?)));
+    twice.map_or(Ok(()), |(other, file)| {
+        let problem = format!("[{}] writes {}, too", other.name(), shown(&file.path));
+        Err(job.values.error(file.key, problem).expected("a file of its own for each section"))
+    })
 }
 
 /// A section that usually runs before the first of these, and stands behind it.

@@ -50,6 +50,13 @@ fn results_in_the_places_of_others_files() {
 }
 
 #[test]
+fn results_of_two_sections_in_one_file() {
+    let advise = "[advise]\nnetwork = resnet18\ntarget = orin\nbs = 4\noutput = [\"new.html\"]\n";
+    both_refuse(&format!("{PREDICT}output = [\"new.html\"]\n{advise}"), 3, 10, "[predict] writes new.html, too");
+    both_refuse("[statistic]\ntraces = #\nout = new\n[collect]\ntraces = #\nout = new\n", 3, 6, "writes new, too");
+}
+
+#[test]
 fn results_where_none_can_be_written() {
     for (folder, words) in [
         ("notes.txt", "it is a file"),

@@ -70,6 +70,7 @@ pub fn write_pruned(
     let graph = model.graph.get_or_insert_default();
     let owners = owners(graph, kept, &filters);
     join_whole(graph, &mut shared, &owners);
+    check_once(source, graph, (kept, &filters), &owners)?;
     let computed = computed(&apart, kept, &filters);
     let cuts = Cuts { source, kept, filters: &filters, owners };
     cuts.cut(graph, &file.initializers, &shared)?;
@@ -97,6 +98,35 @@ fn check_stored(
     let missing =
         kept.keys().find(|layer| filters.get(**layer).is_some_and(|filters| is_missing(filters.tensor.as_str())));
     missing.map_or(Ok(()), |layer| Err(without_weights(source, layer, GIVEN)))
+}
+
+/// Refuses weights and biases that a file stores once for layers which keep other channels.
+fn check_once(
+    source: &Path,
+    graph: &GraphProto,
+    (kept, filters): (&BTreeMap<&str, Kept>, &BTreeMap<String, Filters>),
+    owners: &BTreeMap<String, &str>,
+) -> Result<()> {
+    let refused = |tensor: &str| {
+        let problem = format!("stores {tensor:?} once for several layers, which keep other channels each");
+        Err(Error::input(problem).file(source).help(IN_PYTHON))
+    };
+    let mut by_tensor: BTreeMap<&str, &Kept> = BTreeMap::new();
+    for (layer, own) in kept {
+        let Some(filters) = filters.get(*layer) else { continue };
+        if by_tensor.insert(&filters.tensor, own).is_some_and(|other| other != own) {
+            return refused(&filters.tensor);
+        }
+    }
+    let stored: BTreeSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
+    let outputs = |tensor: &str| kept.get(owners.get(tensor)?)?.outputs;
+    for node in graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose" | "Gemm")) {
+        let [_, weight, bias] = node.input.as_slice() else { continue };
+        if stored.contains(weight.as_str()) && stored.contains(bias.as_str()) && outputs(weight) != outputs(bias) {
+            return refused(bias);
+        }
+    }
+    Ok(())
 }
 
 /// The key of the note at the end of a file that was written here: the checksum of all before it, so that weights which were trained

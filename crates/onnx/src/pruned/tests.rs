@@ -217,6 +217,16 @@ fn with_equal_biases(first: usize, second: usize) -> Draft {
     draft.node("Conv", &["b", "c.weight"], "y", vec![]).output("y")
 }
 
+/// Two convolutions to so many filters that read the same bias.
+fn with_one_bias(filters: usize) -> Draft {
+    let all = filters as i64;
+    let draft = Draft::new().stored("a.weight", counting(&[all, 3, 1, 1])).stored("a.bias", counting(&[all]));
+    let draft = draft.stored("b.weight", counting(&[all, all, 1, 1])).stored("c.weight", counting(&[2, all, 1, 1]));
+    let draft = draft.node("Conv", &["x", "a.weight", "a.bias"], "a", vec![]);
+    let draft = draft.node("Conv", &["a", "b.weight", "a.bias"], "b", vec![]);
+    draft.node("Conv", &["b", "c.weight"], "y", vec![]).output("y")
+}
+
 #[test]
 fn equal_biases_that_are_stored_once_keep_the_channels_of_their_layers() -> Result<()> {
     let folder = tempfile::TempDir::new().expect("a folder for the test");
@@ -233,6 +243,25 @@ fn equal_biases_that_are_stored_once_keep_the_channels_of_their_layers() -> Resu
     let weights = weights(&out);
     assert_eq!(weights["a.bias"], (vec![2], vec![0.0, 2.0]));
     assert_eq!(weights["b.bias"], (vec![1], vec![1.0]));
+    Ok(())
+}
+
+/// Some exporters have two convolutions read one tensor, which cannot keep the channels of both.
+#[test]
+fn a_bias_that_two_layers_read_keeps_no_other_channels_for_each() -> Result<()> {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["once.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+    std::fs::write(&source, with_one_bias(3).bytes()).expect("a new folder can be written to");
+    let both = |first: &[usize], second: &[usize]| {
+        let of = [[None, Some(first)], [Some(first), Some(second)], [Some(second), None]];
+        let kept = ["a", "b", "c"].into_iter().zip(of);
+        let kept = kept.map(|(layer, [inputs, outputs])| (layer, Kept { inputs, outputs, axis_from_last: 3 }));
+        write_pruned([&source, &out], &Dims::new(), &with_one_bias(2).load().network, &kept.collect(), false)
+    };
+    let error = both(&[0, 2], &[0, 1]).unwrap_err().to_string();
+    assert!(error.contains("stores \"a.bias\" once") && !out.exists(), "{error}");
+    both(&[0, 2], &[0, 2])?;
+    assert_eq!(weights(&out)["a.bias"], (vec![2], vec![0.0, 2.0]));
     Ok(())
 }
 

@@ -37,10 +37,12 @@ pub(super) fn read(trace: &Trace, mut enqueued: Vec<Enqueued>, calls: &HashMap<u
     };
     let mut launches: Vec<Launched> = enqueued.iter().filter_map(launch).collect();
     launches.sort_unstable_by_key(|launch| launch.at);
-    into.synchronisations = exchanges_wait(&launches, into);
     match trace.stream_waits.is_empty() {
-        true => into.assumed_waits = assumed(trace, calls, &launches, into),
-        false => into.synchronisations.extend(recorded(trace, &enqueued, calls, into)),
+        true => {
+            into.synchronisations = exchanges_wait(&launches, into);
+            into.assumed_waits = assumed(trace, calls, &launches, into);
+        }
+        false => into.synchronisations = recorded(trace, &enqueued, calls, into),
     }
 }
 
