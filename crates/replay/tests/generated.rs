@@ -1522,6 +1522,47 @@ fn a_call_that_waits_for_a_stream_waits_for_no_other() {
     }
 }
 
+/// A product of 3 ms, an exchange of 2 ms that is launched 1 ms behind its end, and another product that waits for that. The trace says which streams wait for each
+/// other, and that of the exchange waits for none, as gathers of FSDP: with the first product in 5.4 ms the step takes as long.
+#[test]
+fn exchanges_wait_for_no_stream_of_which_a_trace_with_waits_says_nothing() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..12).flat_map(|number| {
+            let begin = 10_000.0 * f64::from(number);
+            let own = |place: u32| format!(r#""correlation":{}"#, 10 * number + place);
+            let of_wait = format!(
+                r#"{},"wait_on_stream":30,"wait_on_cuda_event_record_corr_id":{},"stream":20"#,
+                own(4),
+                10 * number + 3
+            );
+            let calls = [
+                step(number, [begin, 9_990.0]),
+                event("cpu_op", "busy", [begin + 40.0, 3_950.0], ""),
+                event("cuda_runtime", "cudaEventRecord", [begin + 4_020.0, 2.0], &own(3)),
+                event("cuda_runtime", "cudaStreamWaitEvent", [begin + 4_025.0, 2.0], &own(4)),
+                on(20, "cuda_sync", "Stream Wait Event", [begin + 4_025.0, 2.0], &of_wait),
+                event("cuda_runtime", "cudaDeviceSynchronize", [begin + 4_060.0, 4_980.0], &own(6)),
+            ];
+            let launched =
+                |place, at, kernel, time, args| launched(10 * number + place, begin + at, kernel, time, args);
+            [
+                calls.to_vec(),
+                launched(1, 10.0, (20, "first"), [begin + 20.0, 3_000.0], "").to_vec(),
+                launched(2, 4_000.0, (30, ALL_REDUCE), [begin + 4_010.0, 2_000.0], OF_ALL_REDUCE).to_vec(),
+                launched(5, 4_040.0, (20, "last"), [begin + 6_020.0, 3_000.0], "").to_vec(),
+            ]
+            .concat()
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let [before, after] = before_and_after(&folder, "operations 'first' x 1.8");
+    assert!((after - before).abs() < 0.05, "{before} {after}");
+    // From 6 ms on the last product waits for it on their own stream.
+    let [before, after] = before_and_after(&folder, "operations 'first' x 3");
+    assert!((after - before - 2.98).abs() < 0.1, "{before} {after}");
+}
+
 /// A product of 2 ms, 4 ms of others, and beside these 3 ms of something on another stream, which waits for the first and which the last 2 ms wait for. The trace
 /// has the two calls of `cudaStreamWaitEvent`, and not of which streams. With what is beside taking 9 ms a step takes 2 + 9 + 2; if nothing waited for it, its 9 ms and
 /// what comes before them.
