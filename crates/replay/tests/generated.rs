@@ -1522,6 +1522,23 @@ fn a_call_that_waits_for_a_stream_waits_for_no_other() {
     }
 }
 
+/// Twelve steps of 5 ms, the first one of 8.5 ms, in each of which the script numbers a range of its own: they are steps in which the rank does the same.
+#[test]
+fn steps_with_ranges_that_the_script_numbers_are_alike() {
+    let folder = TempDir::new().unwrap();
+    let events = (0..12).flat_map(|number| {
+        let (begin, takes) = (10_000.0 * f64::from(number), if number == 0 { 8_500.0 } else { 5_000.0 });
+        [
+            step(number, [begin, takes]),
+            event("user_annotation", &format!("batch {number}"), [begin, takes], ""),
+            event("cpu_op", "busy", [begin, takes], ""),
+        ]
+    });
+    write(folder.path(), 0, 1, 0, &events.collect::<Vec<_>>());
+    let [before, after] = before_and_after(&folder, "operations 'busy' x 0.5");
+    assert!((before - 5.0).abs() < 0.01 && (after - 2.5).abs() < 0.01, "{before} {after}");
+}
+
 /// A product of 3 ms, an exchange of 2 ms that is launched 1 ms behind its end, and another product that waits for that. The trace says which streams wait for each
 /// other, and that of the exchange waits for none, as gathers of FSDP: with the first product in 5.4 ms the step takes as long.
 #[test]

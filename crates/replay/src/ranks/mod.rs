@@ -9,6 +9,7 @@ mod work;
 pub(crate) use cycle::Cycle;
 pub use launches::Launches;
 pub use steps::Step;
+pub(crate) use steps::unnumbered;
 
 use crate::inputs;
 use perf4sight_base::error::{Error, Result};

@@ -93,6 +93,11 @@ fn script(name: &str) -> Option<&str> {
     name.split(|letter: char| letter.is_ascii_digit()).next().filter(|_| is_step)
 }
 
+/// The name of a range without the numbers that a script gives to its steps, which are other ones in each: `batch` of `batch 3`.
+pub(crate) fn unnumbered(name: &str) -> &str {
+    script(name).map(str::trim_end).filter(|prefix| !prefix.is_empty()).unwrap_or(name)
+}
+
 fn are_steps(marks: &[&Event]) -> bool {
     let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return false };
     let covered: i64 = marks.iter().map(|mark| mark.duration).sum();

@@ -3,7 +3,7 @@
 use super::rows::{GradientRow, PartRows, RankStep, Row};
 use crate::collectives::Call;
 use crate::graph::{CallId, Calls, Kind};
-use crate::ranks::Rank;
+use crate::ranks::{Rank, unnumbered};
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,10 @@ impl Thread<'_> {
         self.close_until(event.start);
         self.row(event.start);
         let around = self.open.last().map(|open| open.call);
-        let name = trace.name(event);
+        let name = match event.category == Category::Annotation {
+            true => unnumbered(trace.name(event)),
+            false => trace.name(event),
+        };
         let call = self.calls.intern(name, around);
         // An operation that ends after the one around it is cut off there.
         let end = self.open.last().map_or(window_end, |open| open.end).min(event.end());
