@@ -50,6 +50,11 @@ fn outcome_of(script: &str) -> (Option<Outcome>, String) {
     (measurement.outcome(), reason)
 }
 
+/// Whether the worker's answer counts; other work of this machine may have disturbed it.
+fn is_answered(script: &str) -> bool {
+    matches!(outcome_of(script).0, Some(Outcome::Measured | Outcome::Disturbed))
+}
+
 /// A profile of squeezenet by a worker in shell; `script` runs for every measurement, with the request in `$request`.
 fn profiled(script: &str) -> Scene {
     let worker = format!("case \"$*\" in *--about*) echo '{ABOUT}'; exit;; esac\nread -r request\n{script}\n");
@@ -98,7 +103,7 @@ fn what_is_executing_another_program_in_its_own_session_dies_too() {
     for round in 0..20 {
         let (place, file) = (folder.path(""), format!("stray{round}"));
         let script = format!("cd {}; setsid sh again.sh 8 & echo $! > {file}; echo '{MEASURED}'", place.display());
-        assert_eq!(outcome_of(&script).0, Some(Outcome::Measured));
+        assert!(is_answered(&script));
         let stray = process(&folder, &file);
         within_patience("the end of what the worker started", || !runs(stray));
     }
@@ -111,7 +116,7 @@ fn a_stray_in_its_own_session_costs_no_answer_and_dies() {
     let began = Instant::now();
     for escape in ["setsid sleep 300 &", "env -i setsid sleep 3 &"] {
         let script = format!("{escape} echo $! > {}; echo '{MEASURED}'", stray.display());
-        assert_eq!(outcome_of(&script).0, Some(Outcome::Measured), "{escape}");
+        assert!(is_answered(&script), "{escape}");
     }
     assert!(began.elapsed() < PATIENCE);
     let script = format!("setsid sleep 300 & echo $! > {}; echo '{MEASURED}'", stray.display());
@@ -122,7 +127,7 @@ fn a_stray_in_its_own_session_costs_no_answer_and_dies() {
 #[test]
 fn a_worker_that_answered_and_hangs_keeps_its_answer_and_not_the_machine() {
     let began = Instant::now();
-    assert_eq!(outcome_of(&format!("echo '{MEASURED}'; sleep 300")).0, Some(Outcome::Measured));
+    assert!(is_answered(&format!("echo '{MEASURED}'; sleep 300")));
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
@@ -167,8 +172,8 @@ fn replies_that_no_machine_gives_are_garbled() {
         ("\"seconds\"", &layers.replace("[]", r#"[{"node":"a","pass":"loss","milliseconds":1,"spread":0}]"#)),
         ("\"seconds\"", &layers.replace("[]", r#"[{"node":"a","pass":"forward","milliseconds":1e308,"spread":0}]"#)),
     ];
-    assert_eq!(outcome_of(&format!("echo '{MEASURED}'")).0, Some(Outcome::Measured));
-    assert_eq!(outcome_of(&format!("echo '{}'", MEASURED.replace("\"seconds\"", layers))).0, Some(Outcome::Measured));
+    assert!(is_answered(&format!("echo '{MEASURED}'")));
+    assert!(is_answered(&format!("echo '{}'", MEASURED.replace("\"seconds\"", layers))));
     for (from, to) in cases {
         let reply = MEASURED.replacen(from, to, 1);
         assert_ne!(reply, MEASURED);

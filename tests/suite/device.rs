@@ -45,6 +45,12 @@ pub(crate) fn script_worker(script: String) -> Program {
     Program { words: vec!["/bin/sh".into(), "-c".into(), script], about }
 }
 
+/// Whether the worker's answer counts; other work of this machine may have disturbed it.
+fn is_answered(script: &str) -> bool {
+    let outcome = measure(&scripted(script), &job(Path::new("x"))).outcome();
+    matches!(outcome, Some(Outcome::Measured | Outcome::Disturbed))
+}
+
 /// A device whose worker is a shell script: as real a worker as any, for the protocol is a line each way.
 fn scripted(script: &str) -> Hardware {
     Hardware {
@@ -364,7 +370,7 @@ fn an_answer_counts_however_the_worker_behaves_around_it() {
     let noisy = format!("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo '{MEASURED}'");
     let unread = format!("exec <&-; printf '%s' '{MEASURED}'; exit 3");
     for script in [noisy, unread] {
-        assert_eq!(measure(&scripted(&script), &job(Path::new("x"))).outcome(), Some(Outcome::Measured), "{script}");
+        assert!(is_answered(&script), "{script}");
     }
     let disturbed = format!("echo '{}'", MEASURED.replace("\"disturbed\":false", "\"disturbed\":true"));
     assert_eq!(measure(&scripted(&disturbed), &job(Path::new("x"))).outcome(), Some(Outcome::Disturbed));
@@ -442,7 +448,7 @@ fn a_stray_child_does_not_hold_up_the_answer() {
     let script = format!("sleep 60 & echo '{MEASURED}'");
     let began = Instant::now();
     // The child has the worker's pipe, so the answer only ends when the child is dead too.
-    assert_eq!(measure(&scripted(&script), &job(Path::new("x"))).outcome(), Some(Outcome::Measured));
+    assert!(is_answered(&script));
     assert!(began.elapsed() < Duration::from_secs(30));
 }
 
