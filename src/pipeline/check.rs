@@ -7,7 +7,6 @@ use perf4sight_base::path_name::shown;
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::time::Duration;
 
 /// The outline of each section, in order; later sections may read the files that one section writes.
@@ -58,8 +57,8 @@ fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: 
         if error.kind() == Kind::Config { job.values.at_section(error) } else { error }
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
-    outline.writes.iter().try_for_each(|file| writable(file, Form::File, job))?;
     outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, job))?;
+    outline.writes.iter().try_for_each(|file| writable(file, Form::File, job))?;
     let mut known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| foreseen.is_written(read)));
     known.try_for_each(|check| (check.run)(context).map_err(|error| job.values.refused(check.key, error)))?;
     Ok(outline)
@@ -76,17 +75,16 @@ fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
     }
 }
 
-/// Refuses a file that an earlier section writes, whose result would be lost.
+/// Refuses a place of results that an earlier section writes a file to, whose result would be lost; or would be in the way.
 fn written_once<'a>(
     outline: &Outline,
     job: &Job,
     mut earlier: impl Iterator<Item = (&'a Job<'a>, &'a Outline<'a>)>,
 ) -> Result<()> {
-    let is_own = |path: &Path| outline.writes.iter().find(|written| written.path == path);
-    let twice = earlier.find_map(|(other, own)| Some((other, own.writes.iter().find_map(|file| is_own(&file.path))?)));
-    twice.map_or(Ok(()), |(other, file)| {
-        let problem = format!("[{}] writes {}, too", other.name(), shown(&file.path));
-        Err(job.values.error(file.key, problem).expected("a file of its own for each section"))
+    let twice = earlier.find_map(|(other, others)| Some((other, outline.collides(others)?)));
+    twice.map_or(Ok(()), |(other, (key, file))| {
+        let problem = format!("[{}] writes {}, too", other.name(), shown(file));
+        Err(job.values.error(key, problem).expected("a place of its own for each section"))
     })
 }
 
@@ -103,16 +101,12 @@ fn in_order(error: Error, late: &str, early: &str) -> Error {
     error.help(help)
 }
 
-fn touches(read: &KeyedPath, writes: &Outline) -> bool {
-    writes.written().any(|written| written.path.starts_with(&read.path) || read.path.starts_with(&written.path))
-}
-
 /// Sections that read what a later one writes, each with that one.
 fn out_of_order<'a>(jobs: &[Job<'a>], outlines: &[Outline]) -> Vec<(&'a str, &'a str)> {
     let early = jobs.iter().zip(outlines).enumerate();
     let pairs = early.filter_map(|(index, (early, reads))| {
         let mut later = jobs.iter().zip(outlines).skip(index + 1);
-        let late = later.find(|(_, writes)| reads.reads.iter().any(|read| touches(read, writes)))?;
+        let late = later.find(|(_, writes)| reads.reads_from(writes))?;
         Some((early.name(), late.0.name()))
     });
     pairs.collect()

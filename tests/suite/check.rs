@@ -50,10 +50,19 @@ fn results_in_the_places_of_others_files() {
 }
 
 #[test]
-fn results_of_two_sections_in_one_file() {
-    let advise = "[advise]\nnetwork = resnet18\ntarget = orin\nbs = 4\noutput = [\"new.html\"]\n";
-    both_refuse(&format!("{PREDICT}output = [\"new.html\"]\n{advise}"), 3, 10, "[predict] writes new.html, too");
-    both_refuse("[statistic]\ntraces = #\nout = new\n[collect]\ntraces = #\nout = new\n", 3, 6, "writes new, too");
+fn results_of_two_sections_in_one_place() {
+    let advise = "[advise]\nnetwork = resnet18\ntarget = orin\nbs = 4\noutput = [\"new/../new.html\"]\n";
+    let twice = |output: &str| format!("{PREDICT}output = [\"{output}\"]\n{advise}");
+    both_refuse(&twice("new.html"), 3, 10, "[predict] writes new.html, too");
+    both_refuse(&twice("new.html/x.json"), 3, 10, "[predict] writes new.html/x.json, too");
+    both_refuse("[statistic]\ntraces = #\nout = new\n[collect]\ntraces = #\nout = ./new\n", 3, 6, "writes new, too");
+    let reports = "[breakdown]\ntraces = #\nout = new\n[replay]\ntraces = #\nout = report/../new\n";
+    both_refuse(reports, 3, 6, "[breakdown] writes new/report.html, too");
+    let below = "[statistic]\ntraces = #\nout = new\n[replay]\ntraces = #\nout = new/replay\n";
+    both_refuse(below, 3, 6, "[statistic] writes new, too");
+    // What two sections write into a pipe stands one behind the other.
+    let printed = "[statistic]\ntraces = #\nout = /dev/stdout\n[collect]\ntraces = #\nout = /dev/stdout\n";
+    scene(printed).run("--config-file config.ini --check").succeeds();
 }
 
 #[test]
@@ -103,6 +112,20 @@ fn names_are_shown_in_one_line_of_a_message() {
     };
     let said = name(&format!("new/\u{200b}{}", "x".repeat(900_000))).fails(3).says(r"new/\u{200b}xxx").stderr().len();
     assert!(said < 2_000, "{said} bytes");
+}
+
+/// However the path to it is spelled.
+#[test]
+fn what_an_earlier_section_will_write_is_there_for_a_later_one() {
+    let dataset =
+        "[create_network_dataset]\nnetworks = [\"resnet18\"]\npruning_perc = [50]\nmodel_path = report/../made/nets\n";
+    for networks in ["./made/nets/imagenet", "$/report/../made/nets/imagenet", "made/nets/../nets/imagenet"] {
+        let scene = scene("");
+        let networks = networks.replace('$', &scene.path("").display().to_string());
+        let predict = format!("[predict]\nnetworks = [\"{networks}\"]\ntarget = orin\nbs = [1]\n");
+        fs::write(scene.path("config.ini"), format!("{dataset}{predict}")).unwrap();
+        scene.run("--config-file config.ini --check").succeeds();
+    }
 }
 
 /// What an earlier section writes is not there yet, or is there from the run before.

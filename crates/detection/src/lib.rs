@@ -206,9 +206,9 @@ impl Section for Detection {
             steps: vec![format!("{does} {count} of {}", self.task.network)],
             runs: if self.predict.is_some() { 0 } else { self.settings.len() },
             reads: read.into_iter().chain(fingerprint).collect(),
-            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             ..Outline::default()
         }
+        .report("out", &self.out)
         .check("data", [&self.task.data], |_| self.check())
         .check_results("out", || self.check_results()))
     }

@@ -23,7 +23,7 @@ pub struct Request {
     pub what_ifs: Vec<String>,
     /// How collective operations are done.
     pub algorithm: Algorithm,
-    /// Nanoseconds of a recorded step without the profiler, the median of some, if given; else it is read from what `record` wrote next to the traces.
+    /// Nanoseconds of a recorded step without the profiler, the mean of many, if given; else it is read from what `record` wrote next to the traces.
     pub plain: Option<u64>,
     /// What `all_reduce_perf` of nccl-tests printed, whose costs are taken instead of fitted ones.
     pub nccl_tests: Option<PathBuf>,

@@ -14,12 +14,14 @@
 pub mod config;
 mod context;
 mod divisible;
+mod foreseen;
 mod outline;
 mod summary;
 
 pub use context::Context;
 pub use divisible::{Divisible, Item, Part, check_keeps_results};
-pub use outline::{Check, Foreseen, KeyedPath, Outline};
+pub use foreseen::Foreseen;
+pub use outline::{Check, KeyedPath, Outline};
 pub use summary::{Finding, Noun, Summary};
 
 use crate::config::{Table, Values};

@@ -1,8 +1,8 @@
 //! The work, inputs and outputs of a section, known before anything runs.
 
 use crate::Context;
-use perf4sight_base::error::{Error, Result};
-use std::collections::BTreeSet;
+use crate::foreseen::place;
+use perf4sight_base::error::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,9 +68,40 @@ impl<'a> Outline<'a> {
         own.into_iter().fold(self, |outline, path| outline.check(key, [path.clone()], move |_| run(&path)))
     }
 
+    /// Adds a folder of results with a report, by the key that names it.
+    #[must_use]
+    pub fn report(mut self, key: &'static str, folder: &Path) -> Self {
+        self.fills.push(KeyedPath::new(key, folder));
+        self.writes.push(KeyedPath::new(key, folder.join("report.html")));
+        self
+    }
+
     /// All that it writes or fills.
     pub fn written(&self) -> impl Iterator<Item = &KeyedPath> {
         self.writes.iter().chain(&self.fills)
+    }
+
+    /// What an earlier section writes and would lose by this one, or this one could not write for that: a file of both, or a file in the
+    /// place of a folder. The key of this one, and the earlier path.
+    pub fn collides<'b>(&self, earlier: &'b Outline<'_>) -> Option<(&'static str, &'b Path)> {
+        let others = earlier.places();
+        self.places().iter().find_map(|own| Some((own.key, others.iter().find(|other| own.collides(other))?.path)))
+    }
+
+    /// Whether this reads something that a later section writes.
+    pub fn reads_from(&self, later: &Outline<'_>) -> bool {
+        let reads: Vec<PathBuf> = self.reads.iter().map(|read| place(&read.path)).collect();
+        let touches = |written: &Placed| {
+            reads.iter().any(|read| read.starts_with(&written.place) || written.place.starts_with(read))
+        };
+        later.places().iter().any(touches)
+    }
+
+    /// All that it writes or fills, and where that is.
+    fn places(&self) -> Vec<Placed<'_>> {
+        let files = self.writes.iter().map(|file| (file, is_kept(&file.path)));
+        let all = files.chain(self.fills.iter().map(|folder| (folder, false)));
+        all.map(|(KeyedPath { key, path }, is_file)| Placed { key, path, place: place(path), is_file }).collect()
     }
 
     /// The outline of a section that reads traces; `doing` says what it does with them.
@@ -82,6 +113,25 @@ impl<'a> Outline<'a> {
             ..Outline::default()
         }
     }
+}
+
+/// A path that is written to, and its place, however it is spelled.
+struct Placed<'a> {
+    key: &'static str,
+    path: &'a Path,
+    place: PathBuf,
+    is_file: bool,
+}
+
+impl Placed<'_> {
+    fn collides(&self, other: &Placed<'_>) -> bool {
+        self.is_file && other.place.starts_with(&self.place) || other.is_file && self.place.starts_with(&other.place)
+    }
+}
+
+/// Whether what is written to a file replaces what was written before; in a pipe or a device it follows it.
+fn is_kept(file: &Path) -> bool {
+    fs::metadata(file).map_or(true, |about| about.is_file() || about.is_dir())
 }
 
 /// A path and the key that named it, so that a message can point at the key.
@@ -97,45 +147,5 @@ impl KeyedPath {
     /// The path that a key names.
     pub fn new(key: &'static str, path: impl Into<PathBuf>) -> Self {
         KeyedPath { key, path: path.into() }
-    }
-}
-
-/// The files that exist when a section starts: those on disk and those that earlier sections write.
-#[derive(Debug, Clone, Default)]
-pub struct Foreseen {
-    written: BTreeSet<PathBuf>,
-}
-
-impl Foreseen {
-    /// Adds the files that a section will write.
-    pub fn add(&mut self, outline: &Outline<'_>) {
-        self.written.extend(outline.written().map(|written| written.path.clone()));
-    }
-
-    /// Whether a file or folder will be there. In a folder that an earlier section fills, every file may be.
-    pub fn exists(&self, path: &Path) -> bool {
-        path.exists() || self.is_written(path)
-    }
-
-    /// Whether an earlier section will write a file or folder, or something in it, whether or not it is there already.
-    pub fn is_written(&self, path: &Path) -> bool {
-        self.written.iter().any(|written| written.starts_with(path) || path.starts_with(written))
-    }
-
-    /// The files of a folder with this extension, sorted; none where the folder is absent.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    pub fn files(&self, folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
-        let mut files: BTreeSet<PathBuf> =
-            self.written.iter().filter(|path| path.parent() == Some(folder)).cloned().collect();
-        if folder.is_dir() {
-            let refused = |cause: std::io::Error| Error::io(folder, "list this folder", &cause);
-            for entry in fs::read_dir(folder).map_err(refused)? {
-                files.insert(entry.map_err(refused)?.path());
-            }
-        }
-        files.retain(|path| path.extension().is_some_and(|found| found == extension));
-        Ok(files.into_iter().collect())
     }
 }

@@ -130,9 +130,9 @@ impl Section for Breakdown {
         Ok(Outline {
             steps: vec![format!("breaks the iterations in {} down", traces.join(", "))],
             reads: self.traces.iter().map(read("traces")).chain(self.compare.iter().map(read("compare"))).collect(),
-            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             ..Outline::default()
         }
+        .report("out", &self.out)
         .check_results("out", || self.files().map(drop))
         .check("traces", &self.traces, |_| check(&self.traces))
         .check("compare", &self.compare, |_| check(&self.compare)))

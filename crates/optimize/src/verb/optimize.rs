@@ -48,7 +48,7 @@ const SETTINGS: &[Setting] = &[
     word("pass", passes).many().or("[]").help("What to search for; by default everything."),
     number("plain_step_ms", 1e-6)
         .value("MS")
-        .help("Milliseconds of a step without the profiler, the median of some; what recording adds is then taken out."),
+        .help("Milliseconds of a step without the profiler, the mean of many; what recording adds is then taken out."),
     word("optimizer", optimizers).or("mcmc").help(
         "How operator fusion is searched: dp along the critical path, mcmc by random moves after that, mcts by a tree of moves.",
     ),

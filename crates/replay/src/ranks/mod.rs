@@ -262,7 +262,7 @@ impl Job {
         });
         let joined = (self.cycle > 1).then(|| {
             format!(
-                "what the ranks exchange repeats every {0} steps, as where gradients are accumulated: {0} are taken as one step, and all times of a step are of that",
+                "what the ranks exchange repeats every {0} steps, as where gradients are accumulated: {0} are taken as one step, and all times of a step are of that; a plain_step_ms is the mean of the {0}",
                 self.cycle
             )
         });

@@ -29,7 +29,7 @@ pub(super) enum Marks {
     Profiler,
     /// The optimizer: steps are between the ends of its steps.
     Optimizer,
-    /// Ranges of the script, such as `iteration 3`.
+    /// Ranges of the script, such as `iteration 3`: steps are from the beginning of one to that of the next.
     Ranges,
     /// Nothing: the whole trace is one step.
     None,
@@ -74,15 +74,21 @@ impl Marks {
         }
         .unzip();
         let marks = marks.unwrap_or_default();
-        (if self == Marks::Optimizer { between(&marks) } else { ranges(trace, &marks) }, track)
+        let steps = match self {
+            Marks::Profiler => ranges(trace, &marks),
+            Marks::Ranges => from_each_to_the_next(trace, &marks),
+            Marks::Optimizer => between(&marks),
+            Marks::None => Vec::new(),
+        };
+        (steps, track)
     }
 }
 
 /// Words in the names of a script's ranges that are steps.
 const WORDS: [&str; 3] = ["step", "iter", "batch"];
-/// Fewer ranges of a name are no steps, and those that cover less of the time from the first to the last.
+/// Fewer ranges of a name begin no steps, and those that do not cover more than this part of them.
 const FEWEST: usize = 3;
-const COVERED: f64 = 0.8;
+const COVERED: f64 = 0.5;
 
 /// What the names of a script's ranges that may be steps begin with: `epoch ` of `epoch 0 batch 3`.
 fn script(name: &str) -> Option<&str> {
@@ -99,9 +105,10 @@ pub(crate) fn unnumbered(name: &str) -> &str {
 }
 
 fn are_steps(marks: &[&Event]) -> bool {
-    let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return false };
-    let covered: i64 = marks.iter().map(|mark| mark.duration).sum();
-    marks.len() >= FEWEST && covered as f64 >= COVERED * (last.end() - first.start) as f64
+    let Some((last, rest)) = marks.split_last() else { return false };
+    let covered: i64 = rest.iter().map(|mark| mark.duration).sum();
+    let time = last.start - rest.first().map_or(last.start, |first| first.start);
+    marks.len() >= FEWEST && covered as f64 > COVERED * time as f64
 }
 
 /// The ranges of one kind that do not begin within each other, on the thread that has most of them.
@@ -128,6 +135,13 @@ fn ranges(trace: &Trace, marks: &[&Event]) -> Vec<Step> {
         Step::new(trace.name(event).to_owned(), window)
     };
     marks.iter().map(step).collect()
+}
+
+/// The steps that begin with ranges of a script, which may load data or validate between one range and the next. The end of the last step is
+/// not recorded.
+fn from_each_to_the_next(trace: &Trace, marks: &[&Event]) -> Vec<Step> {
+    let step = |pair: &[&Event]| Step::new(trace.name(pair[0]).to_owned(), (pair[0].start, pair[1].start));
+    marks.windows(2).map(step).collect()
 }
 
 /// The marks of the first of several optimizers.
@@ -206,7 +220,7 @@ mod tests {
         assert_eq!(windows(&traces[..1], 0), [(0, 9_500), (9_500, 19_500)]);
     }
 
-    /// Ranges of the script are steps if they are one behind another; two alone, and the layers of a network, are not.
+    /// Ranges of the script begin steps if they are one behind another; two alone, and the layers of a network, do not.
     #[test]
     fn ranges_of_the_script_are_steps() {
         let iterations = ["iteration 5", "iteration 6", "iteration 7"];
@@ -214,7 +228,7 @@ mod tests {
             (0..).zip(names).map(|(nth, name)| (*name, [1_000 * nth, 1_000 * nth + length])).collect()
         };
         for names in [iterations, ["epoch 0 batch 1", "epoch 0 batch 2", "epoch 1 batch 1"]] {
-            assert_eq!(windows(&[trace(&ranges(&names, 950))], 0), [(0, 950), (1_000, 1_950), (2_000, 2_950)]);
+            assert_eq!(windows(&[trace(&ranges(&names, 950))], 0), [(0, 1_000), (1_000, 2_000)]);
         }
         for none in
             [ranges(&iterations[..2], 950), ranges(&iterations, 500), ranges(&["layer 1", "layer 2", "layer 3"], 950)]

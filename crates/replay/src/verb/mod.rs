@@ -283,10 +283,10 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
 
 impl Section for Replay {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
-        let mut outline = Outline::of_traces("compares the ranks in", &self.traces)
+        let outline = Outline::of_traces("compares the ranks in", &self.traces)
+            .report("out", &self.out)
             .check_results("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
-        outline.fills.push(KeyedPath::new("out", &self.out));
         Ok(self.request.outline(outline))
     }
 }

@@ -21,7 +21,7 @@ pub(super) const TABLE: Table = Table {
             word("algorithm", Algorithm::names).or("ring")
                 .help("How collective operations are done."),
             number("plain_step_ms", 1e-6).value("MS")
-                .help("Milliseconds of a step without the profiler, the median of some; what recording adds is then taken out. What perf4sight record timed is known without it."),
+                .help("Milliseconds of a step without the profiler, the mean of many; what recording adds is then taken out. What perf4sight record timed is known without it."),
             path("nccl_tests").value("FILE")
                 .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones in what-ifs."),
             path("cost_model").value("MODEL.json")

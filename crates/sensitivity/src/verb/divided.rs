@@ -61,10 +61,10 @@ impl Divisible for Sensitivity {
                 "runs {} with several numbers of CPUs on other machines, by Slurm",
                 self.command.join(" ")
             )],
-            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             time: self.budget,
             ..Outline::default()
-        })
+        }
+        .report("out", &self.out))
     }
 
     fn noun(&self) -> Noun {

@@ -284,10 +284,10 @@ impl Section for Sensitivity {
         Ok(Outline {
             steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],
             reads: self.data.iter().map(read).collect(),
-            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             time: self.budget,
             ..Outline::default()
         }
+        .report("out", &self.out)
         .check_results("command", || self.check_here())
         .check_results("out", || self.check_results()))
     }

@@ -20,7 +20,7 @@ use perf4sight_replay::ranks::Job;
 use perf4sight_replay::request::Request;
 use perf4sight_replay::what_if::Change;
 use perf4sight_report::{Column, sentence};
-use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
+use perf4sight_verb::{Context, Finding, Outline, Summary, Verb};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -191,10 +191,10 @@ impl Strategy {
     /// A folder that has files of other programs.
     pub fn outline(&self) -> Result<Outline<'_>> {
         let mut outline = Outline::of_traces("finds what to change in", &self.traces)
+            .report("out", &self.out)
             .check_results("pass", || self.chosen().map(drop))
             .check_results("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
-        outline.fills.push(KeyedPath::new("out", &self.out));
         outline.reads.extend(self.wanted.reads());
         Ok(self.request.outline(outline))
     }
