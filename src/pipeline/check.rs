@@ -54,7 +54,8 @@ fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: 
     };
     let outline = outline.map_err(|error| {
         let error = error.configured();
-        if error.kind() == Kind::Config { job.values.at_section(error) } else { error }
+        let is_of_file = error.kind() == Kind::Config;
+        job.values.at_section(if is_of_file { error } else { error.about(&format!("[{}]", job.name())) })
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
     outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, job))?;

@@ -47,7 +47,8 @@ pub(super) fn check(path: &Path, form: Form) -> Result<(), String> {
     };
     allowed(&folder, AccessFlags::W_OK | AccessFlags::X_OK)?;
     match statvfs(&folder) {
-        Ok(disk) if disk.blocks_available() == 0 => Err("the disk is full".to_owned()),
+        // A file system without blocks of its own, such as a tmpfs without a limit, is not full.
+        Ok(disk) if disk.blocks() > 0 && disk.blocks_available() == 0 => Err("the disk is full".to_owned()),
         _ => Ok(()),
     }
 }

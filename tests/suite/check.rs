@@ -97,7 +97,21 @@ fn inputs_that_cannot_be_used() {
     both_refuse("[breakdown]\ntraces = empty\nout = new\n", 4, 2, "has no list of traceEvents");
     both_refuse("[replay]\ntraces = eventless.json\nout = new\n", 4, 2, "without events");
     both_refuse("[record]\ncommand = [\"no-such-program\"]\nout = new\n", 6, 2, "cannot start this command");
+    both_refuse("[record]\ncommand = [\"python3\", \"none.py\"]\nout = new\n", 3, 2, "none.py, which does not exist");
     both_refuse("[detection]\ndata = report\nout = new\n", 4, 2, "no data set to train detectors with");
+    let sensitivity = "[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = new\ncpu = 9000\n";
+    both_refuse(sensitivity, 3, 5, "9000");
+    let profile = "[profile]\ndevice = simulated\nnetwork = resnet18\nprofile_variables = [\"latency\"]\nbs = [1]\n\
+                   log_dir = new\ntest_config = notes.txt\nlocal_model_loc = ";
+    both_refuse(&format!("{profile}report\n"), 4, 1, "there is no level of resnet18 here");
+    let scene = scene(&format!("{profile}.\n"));
+    fs::copy(format!("{ROOT}/models/imagenet/resnet18.onnx"), scene.path("resnet18_0.onnx")).unwrap();
+    for check in ["--check", ""] {
+        let refused = scene.run(&format!("--config-file config.ini {check}"));
+        refused.fails(3).says("config.ini:7: [profile] test_config: notes.txt: line 1: neither a section");
+    }
+    let optimize = "[optimize]\ntraces = #\nout = new\nnetwork = bad.onnx\nbatch = 4\n";
+    both_refuse(optimize, 4, 4, "is no ONNX file");
     both_refuse("[cost_model]\nplans = plans.csv\nout = new.json\n", 4, 2, "there is no column gpus");
     let dataset =
         "[create_network_dataset]\nnetworks = [\"bad\"]\nmodel_desc_dir = .\npruning_perc = [0]\nmodel_path = new\n";

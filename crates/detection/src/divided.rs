@@ -7,7 +7,7 @@ use super::{Became, Detection, Machine, REPORT, SETTINGS, Setting, Tried};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_machine::{check_kind, claim};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Section, Summary, check_keeps_results};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary, check_keeps_results};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,10 +23,9 @@ impl Divisible for Detection {
         &self.out
     }
 
-    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>> {
+    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         self.check_divisible()?;
-        // It opens no device.
-        self.outline(foreseen, context)
+        self.foresee()
     }
 
     fn noun(&self) -> Noun {

@@ -196,6 +196,17 @@ impl Verb for Detection {
 
 impl Section for Detection {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+        Ok(self.foresee()?.check_value("python", || self.check_trainer()))
+    }
+
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        self.predict.is_none().then_some(self)
+    }
+}
+
+impl Detection {
+    /// The outline of its work, wherever that is done.
+    fn foresee(&self) -> Result<Outline<'_>> {
         self.check_keys().map_err(Error::configured)?;
         let data = self.task.data.clone();
         let count = counted(self.settings.len() as u64, "setting");
@@ -206,15 +217,12 @@ impl Section for Detection {
             steps: vec![format!("{does} {count} of {}", self.task.network)],
             runs: if self.predict.is_some() { 0 } else { self.settings.len() },
             reads: read.into_iter().chain(fingerprint).collect(),
+            fills: self.trace.iter().map(|folder| KeyedPath::new("trace", folder)).collect(),
             ..Outline::default()
         }
         .report("out", &self.out)
         .check("data", [&self.task.data], |_| self.check())
-        .check_results("out", || self.check_results()))
-    }
-
-    fn divisible(&self) -> Option<&dyn Divisible> {
-        self.predict.is_none().then_some(self)
+        .check_value("out", || self.check_results()))
     }
 }
 
@@ -279,6 +287,11 @@ impl Detection {
     fn check(&self) -> Result<()> {
         self.check_keys()?;
         if self.route.is_none() { check_data(&self.task.data) } else { Ok(()) }
+    }
+
+    /// Refuses a Python or a device that cannot train; predictions need neither.
+    fn check_trainer(&self) -> Result<()> {
+        if self.predict.is_some() { Ok(()) } else { Trainer::open(self).map(drop) }
     }
 
     /// Refuses a folder with files of others in the places of results.

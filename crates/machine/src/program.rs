@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::path_name::shown;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,6 +24,24 @@ pub fn find(program: &str, folder: Option<&Path>) -> Result<()> {
     // Some shells accept any existing path, executable or not.
     let path = folder.unwrap_or(Path::new(".")).join(program);
     if program.contains('/') { runnable(program, &path) } else { Ok(()) }
+}
+
+/// The same of a command, whose first word is the program: where that is Python, its script must be there, too.
+///
+/// # Errors
+/// As [`find`]; a script that does not exist.
+pub fn find_with_script(command: &[String], folder: Option<&Path>) -> Result<()> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(()) };
+    find(program, folder)?;
+    let is_python =
+        Path::new(program).file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("python"));
+    // The first word that is no option: python3 [option] ... [-c cmd | -m mod | file | -] [arg] ...
+    let script = arguments.first().filter(|word| is_python && !word.starts_with('-'));
+    match script.map(|script| folder.unwrap_or(Path::new(".")).join(script)).filter(|script| !script.exists()) {
+        None => Ok(()),
+        Some(script) => Err(Error::usage(format!("{program} would run {}, which does not exist", shown(script)))
+            .expected("a script, relative to the folder that the command runs in")),
+    }
 }
 
 /// Checks that a file is executable.

@@ -31,7 +31,7 @@ use perf4sight_base::temporary_folder;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
 use perf4sight_machine::foreground::{Ended, Foreground};
-use perf4sight_machine::program::find;
+use perf4sight_machine::program::find_with_script;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
@@ -75,6 +75,7 @@ pub struct Record {
 impl Verb for Record {
     /// Runs the command until enough is recorded, or until it ends by itself.
     fn run(&self, context: &mut Context) -> Result<Summary> {
+        find_with_script(&self.command, None)?;
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
         let remedy = format!("wait until it has ended, or choose another folder ({})", self.out_key);
@@ -100,8 +101,8 @@ impl Section for Record {
             fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
             ..Outline::default()
         }
-        .check_results("command", || self.command.first().map_or(Ok(()), |program| find(program, None)))
-        .check_results("out", || self.check_room()))
+        .check_value("command", || find_with_script(&self.command, None))
+        .check_value("out", || self.check_room()))
     }
 }
 

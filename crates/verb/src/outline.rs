@@ -54,9 +54,9 @@ impl<'a> Outline<'a> {
         self
     }
 
-    /// Adds a check of what may stand in the place of results.
+    /// Adds a check of the value of a key, which rests on nothing that an earlier section writes.
     #[must_use]
-    pub fn check_results(self, key: &'static str, run: impl Fn() -> Result<()> + 'a) -> Self {
+    pub fn check_value(self, key: &'static str, run: impl Fn() -> Result<()> + 'a) -> Self {
         self.check(key, [""; 0], move |_| run())
     }
 

@@ -133,7 +133,7 @@ impl Section for Breakdown {
             ..Outline::default()
         }
         .report("out", &self.out)
-        .check_results("out", || self.files().map(drop))
+        .check_value("out", || self.files().map(drop))
         .check("traces", &self.traces, |_| check(&self.traces))
         .check("compare", &self.compare, |_| check(&self.compare)))
     }

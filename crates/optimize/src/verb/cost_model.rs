@@ -376,7 +376,7 @@ impl Section for Train {
             writes: [self.out.clone(), page_of(&self.out)].map(|path| KeyedPath { key: "out", path }).into(),
             ..Outline::default()
         }
-        .check_results("out", || self.files().map(drop))
+        .check_value("out", || self.files().map(drop))
         .check_each("plans", |plans| match staged::is_staged(plans) {
             true => staged::plans(plans).map(drop),
             false => plans_csv::read_measured(plans).map(drop),

@@ -39,7 +39,7 @@ use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
 use perf4sight_traces::rank_list;
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Finding, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -285,7 +285,7 @@ impl Section for Replay {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let outline = Outline::of_traces("compares the ranks in", &self.traces)
             .report("out", &self.out)
-            .check_results("out", || self.files().map(drop))
+            .check_value("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
         Ok(self.request.outline(outline))
     }

@@ -36,7 +36,7 @@ pub(super) fn outline<'a>(
     check: impl Fn() -> Result<()> + 'a,
 ) -> Outline<'a> {
     Outline { writes: vec![KeyedPath::new("out", out)], ..Outline::of_traces(doing, traces) }
-        .check_results("out", check)
+        .check_value("out", check)
         .check("traces", traces, |_| inputs::check(traces))
 }
 

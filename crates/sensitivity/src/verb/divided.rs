@@ -19,9 +19,7 @@ use perf4sight_base::{atomic_write, input_file};
 use perf4sight_limit::{Limiter, Survey};
 use perf4sight_machine::description::Description;
 use perf4sight_machine::{Setting, Watch, check_kind};
-use perf4sight_verb::{
-    Context, Divisible, Foreseen, Item, KeyedPath, Noun, Outline, Part, Summary, check_keeps_results,
-};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary, check_keeps_results};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};

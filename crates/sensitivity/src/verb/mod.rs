@@ -158,7 +158,8 @@ impl Verb for Sensitivity {
     /// A job that fails, or reports no iteration; limits that cannot be enforced; a folder with points of another job.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
-        self.check_here()?;
+        self.check_program()?;
+        self.check_cpus()?;
         let cancel = Arc::clone(&context.cancel);
         let watch = Watch::quiet(&cancel);
         if let Some(nodes) = self.nodes.as_ref().filter(|nodes| nodes.follows() && !self.dry_run) {
@@ -288,8 +289,9 @@ impl Section for Sensitivity {
             ..Outline::default()
         }
         .report("out", &self.out)
-        .check_results("command", || self.check_here())
-        .check_results("out", || self.check_results()))
+        .check_value("command", || self.check_program())
+        .check_value("cpu", || self.check_cpus())
+        .check_value("out", || self.check_results()))
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
@@ -330,11 +332,12 @@ impl Sensitivity {
         if self.leads() { write::check_files(&self.out, has_points, self.overwrite) } else { Ok(()) }
     }
 
-    /// Checks that the program exists and that the machine has enough CPUs.
-    fn check_here(&self) -> Result<()> {
-        if self.docker_img.is_none() {
-            limit::find(&self.command[0], None)?;
-        }
+    fn check_program(&self) -> Result<()> {
+        if self.docker_img.is_none() { limit::find_with_script(&self.command, None) } else { Ok(()) }
+    }
+
+    /// Checks that the machine has enough CPUs.
+    fn check_cpus(&self) -> Result<()> {
         self.cpu.map_or(Ok(()), |cpus| limit::check_cpus(cpus, limit::cpus()))
     }
 

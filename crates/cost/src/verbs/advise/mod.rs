@@ -140,7 +140,7 @@ impl Section for Advise {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let does = format!("advises on {} of {}", self.wanted.stage, self.network);
         let outline = self.wanted.outline(&does, "network", std::slice::from_ref(&self.network), foreseen)?;
-        Ok(outline.check_results("target", || self.check()).check_results("output", || {
+        Ok(outline.check_value("target", || self.check()).check_value("output", || {
             self.wanted.check_output(|ending| match ending {
                 "html" => overwrite::GENERATOR.to_owned(),
                 _ => json::EMPTY.to_owned(),

@@ -125,7 +125,7 @@ impl Section for CreateNetworkDataset {
         let step = |source: &Source| format!("prune {} to {levels} levels into {}", source, self.folder().display());
         let outline = Outline { steps: self.sources.iter().map(step).collect(), writes, ..Outline::default() };
         Ok(outline
-            .check_results("model_path", || self.check_replaced())
+            .check_value("model_path", || self.check_replaced())
             .check("networks", files, |context| self.load(context).map(drop)))
     }
 }

@@ -148,7 +148,7 @@ impl Section for FingerprintSection {
             writes: files.chain(reports).map(|path| KeyedPath { key: "model_storedir", path }).collect(),
             ..Outline::default()
         }
-        .check_results("model_storedir", || self.check_replaced()))
+        .check_value("model_storedir", || self.check_replaced()))
     }
 }
 

@@ -21,6 +21,7 @@ impl Profile {
         let foreseen = &self.foresee_calibration_networks(foreseen, &mut outline);
         if self.create_config {
             self.foresee_config(&tests, &mut outline);
+            outline = outline.check_value("test_config", || self.check_config());
         }
         if self.run_profiling {
             outline.warnings.extend(self.idle_limit());
@@ -43,6 +44,12 @@ impl Profile {
         outline.steps.push(format!("writes the tests of {variants} variants of {networks} to {}", file.display()));
         let files = test_config::files(file, &self.names());
         outline.writes.extend(files.into_iter().map(|path| KeyedPath { key: "test_config", path }));
+    }
+
+    fn check_config(&self) -> Result<()> {
+        test_config::files(&self.places.test_config, &self.names())
+            .iter()
+            .try_for_each(|file| test_config::check_replaced(file))
     }
 
     fn foresee_runs(

@@ -62,14 +62,20 @@ pub fn write(path: &Path, tests: &[NetworkTests]) -> Result<Vec<PathBuf>> {
     let files = files(path, &networks);
     let texts: Vec<String> = tests.iter().map(text).collect();
     let texts = if files.len() == texts.len() { texts } else { vec![texts.join("\n")] };
-    for (file, text) in files.iter().zip(texts) {
-        // An empty file may be overwritten.
-        if fs::metadata(file).is_ok_and(|about| about.len() > 0) {
-            read(file).map_err(|error| error.help("set test_config to a file that may be overwritten"))?;
-        }
-        atomic_write::save(file, text)?;
-    }
+    files.iter().try_for_each(|file| check_replaced(file))?;
+    files.iter().zip(texts).try_for_each(|(file, text)| atomic_write::save(file, text))?;
     Ok(files)
+}
+
+/// Refuses to replace a file that is neither empty nor a test configuration.
+///
+/// # Errors
+/// See [`read`].
+pub fn check_replaced(file: &Path) -> Result<()> {
+    match fs::metadata(file).is_ok_and(|about| about.len() > 0) {
+        true => read(file).map(drop).map_err(|error| error.help("set test_config to a file that may be overwritten")),
+        false => Ok(()),
+    }
 }
 
 fn text(tests: &NetworkTests) -> String {

@@ -192,10 +192,11 @@ impl Strategy {
     pub fn outline(&self) -> Result<Outline<'_>> {
         let mut outline = Outline::of_traces("finds what to change in", &self.traces)
             .report("out", &self.out)
-            .check_results("pass", || self.chosen().map(drop))
-            .check_results("out", || self.files().map(drop))
+            .check_value("pass", || self.chosen().map(drop))
+            .check_value("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
         outline.reads.extend(self.wanted.reads());
+        let outline = outline.check_each("network", |network| perf4sight_onnx::read(network).map(drop));
         Ok(self.request.outline(outline))
     }
 
