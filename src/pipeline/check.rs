@@ -19,6 +19,7 @@ pub(super) fn outlines<'a>(jobs: &'a [Job<'_>], elsewhere: bool, context: &mut C
             Some(late) => in_order(error, late, job.name()),
             None => error,
         })?;
+        usable(&outline, job, &foreseen, context)?;
         written_once(&outline, job, jobs.iter().zip(&outlines))?;
         outline.warnings.iter().for_each(|warning| context.warn(warning));
         foreseen.add(&outline);
@@ -58,11 +59,15 @@ fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: 
         job.values.at_section(if is_of_file { error } else { error.about(&format!("[{}]", job.name())) })
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
+    Ok(outline)
+}
+
+/// Refuses places that cannot be written to, and files that are there and cannot be used.
+fn usable(outline: &Outline, job: &Job, foreseen: &Foreseen, context: &mut Context) -> Result<()> {
     outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, job))?;
     outline.writes.iter().try_for_each(|file| writable(file, Form::File, job))?;
     let mut known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| foreseen.is_written(read)));
-    known.try_for_each(|check| (check.run)(context).map_err(|error| job.values.refused(check.key, error)))?;
-    Ok(outline)
+    known.try_for_each(|check| (check.run)(context).map_err(|error| job.values.refused(check.key, error)))
 }
 
 fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {

@@ -1409,6 +1409,30 @@ fn what_threads_that_are_ahead_do_now_and_then_is_hidden() {
     assert!((before - 31.0).abs() < 0.2, "{before}");
 }
 
+/// Rank 2 is late by 100 us in each step: by ten operators that take 10 us longer each, or by one whose name is another one every time.
+#[test]
+fn what_a_straggler_does_longer_under_many_names_is_named_by_its_kind() {
+    for names in [10, 1] {
+        let folder = TempDir::new().unwrap();
+        for rank in 0..3 {
+            let late = if rank == 2 { 100.0 } else { 0.0 };
+            let takes = (50.0 + late) / f64::from(names);
+            let events = (0..3).flat_map(|number| {
+                let begin = 1000.0 * f64::from(number);
+                let name = move |one| if names == 1 { format!("save part_{number}.pt") } else { format!("fused_{one}") };
+                let busy = (0..names)
+                    .map(move |one| on(7, "cpu_op", &name(one), [begin + 20.0 + takes * f64::from(one), takes], ""));
+                busy.chain([step(number, [begin, 300.0]), reduce([begin + 80.0 + late, 170.0 - late])])
+            });
+            write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
+        }
+        let analysis = Analysis::of(read(&folder));
+        let longest = &analysis.stragglers[0].excess[0];
+        assert_eq!(longest.activity, Activity::Operation("all together".to_owned()), "{names}");
+        assert!((longest.longer() - 0.1).abs() < 1e-9, "{longest:?}");
+    }
+}
+
 /// Rank 1 takes 30 ms more in every fourth step, which is in no median over all of them.
 #[test]
 fn what_a_rank_does_longer_now_and_then_is_named() {

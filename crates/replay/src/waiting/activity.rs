@@ -9,6 +9,9 @@ use perf4sight_traces::intervals::Interval;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The name of all activities of a kind.
+const TOGETHER: &str = "all together";
+
 /// What a rank does, by the names in its trace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activity {
@@ -43,6 +46,23 @@ impl Activity {
             Activity::LaterStart => "later start",
             Activity::Nothing { .. } => "nothing recorded",
         }
+    }
+
+    /// All of its kind. A later start, and what is not recorded, are told apart by their place in the step.
+    pub(super) fn together(&self) -> Self {
+        let all = || TOGETHER.to_owned();
+        match self {
+            Activity::Kernel(_) => Activity::Kernel(all()),
+            Activity::DataLoading(_) => Activity::DataLoading(all()),
+            Activity::Operation(_) => Activity::Operation(all()),
+            Activity::Python(_) => Activity::Python(all()),
+            Activity::Range(_) => Activity::Range(all()),
+            Activity::LaterStart | Activity::Nothing { .. } => self.clone(),
+        }
+    }
+
+    pub(super) fn is_together(&self) -> bool {
+        self.name() == TOGETHER
     }
 
     /// Its name in tables and files.

@@ -56,8 +56,9 @@ pub(crate) const WORTH: f64 = 0.02;
 /// [`super::activities`].
 pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Vec<Straggler> {
     let all: Vec<usize> = (0..waiting.steps.len()).collect();
+    let together = together(activities);
     // The median, because the first steps are slow.
-    let usual = of_step(activities, &all, median);
+    let [usual, usual_together] = [activities, &together].map(|activities| of_step(activities, &all, median));
     let of_all: f64 = waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused(one))).sum();
     let length: Vec<f64> = waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect();
     let straggler = |rank: usize| {
@@ -83,7 +84,10 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
             on_occasions: false,
             caused,
         };
-        Some(straggler.or_on_occasions(&occasions, activities).or_on_average(activities))
+        let least = WORTH * straggler.caused.mean;
+        let of_kinds = Straggler { excess: excess(rank, &usual_together, least), ..straggler.clone() };
+        let by_name = straggler.or_on_occasions(&occasions, activities).or_on_average(activities);
+        Some(by_name.or_together(of_kinds.or_on_occasions(&occasions, &together).or_on_average(&together)))
     };
     let mut ranks: Vec<Straggler> = (0..job.ranks.len()).filter_map(straggler).collect();
     ranks.sort_by(|one, other| other.caused.mean.total_cmp(&one.caused.mean).then(one.rank.cmp(&other.rank)));
@@ -137,13 +141,39 @@ impl Straggler {
     /// in each step, and much more in some.
     fn or_on_average(self, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Self {
         let all: Vec<usize> = (0..activities.first().map_or(0, Vec::len)).collect();
-        let explains = |excess: &[Excess]| longest(excess) >= MOST * self.to_explain();
-        if self.on_occasions || explains(&self.excess) {
+        if self.on_occasions || self.is_explained() {
             return self;
         }
         let on_average = excess(self.rank, &of_step(activities, &all, mean), WORTH * self.caused.mean);
-        if explains(&on_average) { Straggler { excess: on_average, ..self } } else { self }
+        let on_average = Straggler { excess: on_average, ..self.clone() };
+        if on_average.is_explained() { on_average } else { self }
     }
+
+    /// With what it does longer by kind, if no single name is most of what is to explain: much that takes a little longer each, or goes by
+    /// another name in every step.
+    fn or_together(self, together: Straggler) -> Self {
+        if self.is_explained() || !together.is_explained() {
+            return self;
+        }
+        let names = self.excess.into_iter().filter(|_| self.on_occasions == together.on_occasions);
+        let kinds = together.excess.into_iter().filter(|one| one.activity.is_together());
+        Straggler { excess: kinds.chain(names).collect(), ..together }
+    }
+
+    /// Whether what it does longest, compared with the others, makes most of what is to explain.
+    fn is_explained(&self) -> bool {
+        longest(&self.excess) >= MOST * self.to_explain()
+    }
+}
+
+/// The time of each kind, whatever its names.
+fn together(activities: &[Vec<BTreeMap<Activity, i64>>]) -> Vec<Vec<BTreeMap<Activity, i64>>> {
+    let of_step = |step: &BTreeMap<Activity, i64>| {
+        let mut kinds: BTreeMap<Activity, i64> = BTreeMap::new();
+        step.iter().for_each(|(activity, time)| *kinds.entry(activity.together()).or_default() += time);
+        kinds
+    };
+    activities.iter().map(|own| own.iter().map(of_step).collect()).collect()
 }
 
 fn longest(excess: &[Excess]) -> f64 {
