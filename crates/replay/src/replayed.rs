@@ -10,7 +10,7 @@ use crate::ranks::Rank;
 use crate::request::{Request, changes};
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
 use crate::waiting::WORTH;
-use crate::what_if::{Known, Outcome, parse_with, predict, times_of_usual};
+use crate::what_if::{Change, Known, Outcome, parse_with, predict, ratio_of_work, times_of_usual};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median, percentile};
 
@@ -142,9 +142,7 @@ impl Replayed {
         };
         let predicted = |text: &String| -> Result<Outcome> {
             job.doubtful_launches().map_or(Ok(()), Err)?;
-            let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
-            doubts.widen(&mut outcome);
-            Ok(outcome)
+            doubts.predict(&recorded, &communication, &changes(text, &known)?)
         };
         let what_ifs = request.what_ifs.iter().map(|text| (text.clone(), predicted(text))).collect();
         let without_straggler = without_straggler(analysis, &recorded, &communication);
@@ -219,10 +217,17 @@ struct Doubts<'a> {
 }
 
 impl Doubts<'_> {
-    fn widen(&self, outcome: &mut Outcome) {
+    fn predict(
+        &self,
+        recorded: &Recorded,
+        communication: &Communication,
+        changes: &[Box<dyn Change>],
+    ) -> Result<Outcome> {
+        let mut outcome = predict(recorded, communication, changes)?;
         if self.is_partial {
-            // As long as all wait for a rank without a trace, what the others do changes nothing.
-            outcome.after.hold(outcome.before as f64);
+            // As long as all wait for a rank without a trace, what the others do changes nothing; or it does the same.
+            let alike = ratio_of_work(recorded, communication, changes)?.unwrap_or(1.0);
+            [1.0, alike].iter().for_each(|ratio| outcome.after.hold(ratio * outcome.before as f64));
         }
         if let Some(bounds) = self.plain {
             outcome.after.widen(bounds);
@@ -230,6 +235,7 @@ impl Doubts<'_> {
         if let Some(distortion) = self.distortion {
             outcome.after.widen(distortion.unexplained(outcome.after.time));
         }
+        Ok(outcome)
     }
 }
 

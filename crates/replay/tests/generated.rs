@@ -923,6 +923,34 @@ fn missing_ranks_and_calls_that_match_nowhere_are_reported() {
     assert_eq!(analysis.exchanges.whole().count(), 2);
 }
 
+/// Ranks 0 and 1 compute for 20 ms and wait until 60 ms for rank 2, without a trace, which computes for 55: a step of 32.5 ms where its GPU is
+/// twice as fast, of 115 where it is half as fast, of 60.03 where its time is none of the GPU.
+#[test]
+fn intervals_hold_what_a_rank_without_a_trace_may_do() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..4).flat_map(|number| {
+            let begin = 1e5 * f64::from(number);
+            let product = launched(10 * number + 1, begin + 10.0, (20, "gemm"), [begin + 20.0, 20_000.0], "");
+            let waits = [begin + 20_020.0, 40_000.0];
+            let reduce = launched(10 * number + 2, begin + 20.0, (21, ALL_REDUCE), waits, OF_ALL_REDUCE);
+            let wait = event(
+                "cuda_runtime",
+                "cudaDeviceSynchronize",
+                [begin + 40.0, 59_980.0],
+                &format!(r#""correlation":{}"#, 10 * number + 3),
+            );
+            [step(number, [begin, 60_030.0]), wait].into_iter().chain(product).chain(reduce)
+        });
+        write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
+    }
+    for (what_if, truths) in [("gpu x 2", [32.5, 60.03]), ("gpu x 0.5", [60.03, 115.0])] {
+        let replayed = asked(&folder, what_if);
+        let after = replayed.answered().next().unwrap().1.after;
+        assert!(truths.iter().all(|truth| (after.low..=after.high).contains(&(truth * 1e6))), "{what_if}: {after:?}");
+    }
+}
+
 /// Older versions of PyTorch write no number of ranks: of 0, 1 and 3 one is missing, of 1, 2 and 3 the first may be named so.
 #[test]
 fn gaps_between_numbers_are_ranks_without_a_trace() {
@@ -1419,7 +1447,8 @@ fn what_a_straggler_does_longer_under_many_names_is_named_by_its_kind() {
             let takes = (50.0 + late) / f64::from(names);
             let events = (0..3).flat_map(|number| {
                 let begin = 1000.0 * f64::from(number);
-                let name = move |one| if names == 1 { format!("save part_{number}.pt") } else { format!("fused_{one}") };
+                let name =
+                    move |one| if names == 1 { format!("save part_{number}.pt") } else { format!("fused_{one}") };
                 let busy = (0..names)
                     .map(move |one| on(7, "cpu_op", &name(one), [begin + 20.0 + takes * f64::from(one), takes], ""));
                 busy.chain([step(number, [begin, 300.0]), reduce([begin + 80.0 + late, 170.0 - late])])

@@ -69,7 +69,7 @@ impl Marks {
         let (track, marks) = match self {
             Marks::Profiler => by_name(PROFILER),
             Marks::Optimizer => by_name(OPTIMIZER).map(|(track, marks)| (track, first_of(marks))),
-            Marks::Ranges => marks(trace, script).filter(|(_, marks)| are_steps(marks)),
+            Marks::Ranges => marks(trace, script).filter(|(_, marks)| are_steps(trace, marks)),
             Marks::None => None,
         }
         .unzip();
@@ -86,7 +86,7 @@ impl Marks {
 
 /// Words in the names of a script's ranges that are steps.
 const WORDS: [&str; 3] = ["step", "iter", "batch"];
-/// Fewer ranges of a name begin no steps, and those that do not cover more than this part of them.
+/// Fewer ranges of a name begin no steps; nor do those whose numbers begin again and that do not cover more than this part of the time.
 const FEWEST: usize = 3;
 const COVERED: f64 = 0.5;
 
@@ -104,11 +104,21 @@ pub(crate) fn unnumbered(name: &str) -> &str {
     script(name).map(str::trim_end).filter(|prefix| !prefix.is_empty()).unwrap_or(name)
 }
 
-fn are_steps(marks: &[&Event]) -> bool {
+fn are_steps(trace: &Trace, marks: &[&Event]) -> bool {
     let Some((last, rest)) = marks.split_last() else { return false };
     let covered: i64 = rest.iter().map(|mark| mark.duration).sum();
+    let names: Vec<&str> = marks.iter().map(|mark| trace.name(mark)).collect();
     let time = last.start - rest.first().map_or(last.start, |first| first.start);
-    marks.len() >= FEWEST && covered as f64 > COVERED * time as f64
+    marks.len() >= FEWEST && (do_numbers_grow(&names) || covered as f64 > COVERED * time as f64)
+}
+
+/// Whether each name has larger numbers than the one before, as of `epoch 0 batch 9` and `epoch 1 batch 0`. Ranges of steps may be short, as a
+/// thread may only launch kernels in them.
+fn do_numbers_grow(names: &[&str]) -> bool {
+    let numbers = |name: &&str| -> Vec<u64> {
+        name.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    };
+    names.iter().map(numbers).is_sorted_by(|one, next| one < next)
 }
 
 /// The ranges of one kind that do not begin within each other, on the thread that has most of them.
@@ -230,9 +240,11 @@ mod tests {
         for names in [iterations, ["epoch 0 batch 1", "epoch 0 batch 2", "epoch 1 batch 1"]] {
             assert_eq!(windows(&[trace(&ranges(&names, 950))], 0), [(0, 1_000), (1_000, 2_000)]);
         }
-        for none in
-            [ranges(&iterations[..2], 950), ranges(&iterations, 500), ranges(&["layer 1", "layer 2", "layer 3"], 950)]
-        {
+        assert_eq!(windows(&[trace(&ranges(&iterations, 100))], 0), [(0, 1_000), (1_000, 2_000)]);
+        // Two iterations, the updates of a network within each step, and its layers.
+        let updates = ["update_iter_0", "update_iter_1", "update_iter_0", "update_iter_1"];
+        let layers = ["layer 1", "layer 2", "layer 3"];
+        for none in [ranges(&iterations[..2], 950), ranges(&updates, 500), ranges(&layers, 950)] {
             assert_eq!(windows(&[trace(&none)], 0).len(), 1);
         }
     }

@@ -387,7 +387,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         Some(analysis.job.missing()).filter(|missing| !missing.is_empty() && replayed.answered().next().is_some());
     let absent = absent.map(|missing| {
         format!(
-            "what-ifs change the waiting for {} as if it were transfer: it is part of the transfers, for there is no trace of {}; the intervals go to a step that stays as long as it is",
+            "what-ifs change the waiting for {} as if it were transfer: it is part of the transfers, for there is no trace of {}; the intervals go to a step that stays as long as it is, and to one that changes as the work of the others does",
             rank_list(&missing),
             if missing.len() == 1 { "that rank" } else { "those ranks" }
         )

@@ -58,7 +58,7 @@ fn what_the_traces_cannot_answer_leaves_the_other_answers() {
     assert_eq!(changes[..3], [None; 3]);
     assert!(changes[3].is_some_and(|change| change > 10.0), "{changes:?}");
     let row = &json["replay"]["what_ifs"][0]["critical"];
-    assert_eq!(row, "cannot be asked: no operation is named 'gelu*'");
+    assert_eq!(row, "cannot be asked: no operation in the replayed step is named 'gelu*'");
     let reasons = ["nearest names: '", "rank 9 has no trace", "more than 100 days"];
     for (place, reason) in reasons.into_iter().enumerate() {
         let reply = json["replay"]["what_ifs_unanswered"][place]["cannot_be_asked"].as_str().unwrap();

@@ -26,7 +26,7 @@ pub use in_half::{ALL as ALL_IN_HALF, InHalf};
 pub use kernel::{Bits, class_of_kernel};
 pub use one_rank::one_rank;
 pub use outcome::{Outcome, Prediction, changed_step, predict};
-pub(crate) use outcome::{depends_on_step, times_of_usual};
+pub(crate) use outcome::{depends_on_step, ratio_of_work, times_of_usual};
 pub use tf32::Tf32;
 pub use variations::variations;
 

@@ -91,10 +91,8 @@ const NAMED: usize = 3;
 
 fn no_operation(graph: &Graph, pattern: &str) -> Error {
     let near = near(graph, pattern).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-    Error::usage(format!("no operation is named '{pattern}'"))
-        .expected(
-            "names of operations in the traces; * stands for anything, and links are changed by bandwidth and latency",
-        )
+    Error::usage(format!("no operation in the replayed step is named '{pattern}'"))
+        .expected("names of operations in it; * stands for anything, and links are changed by bandwidth and latency")
         .help(format!("nearest names: {near}"))
 }
 

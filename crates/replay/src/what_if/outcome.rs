@@ -4,9 +4,9 @@ use super::unprofiled::without_profiler;
 use super::unseen_waits::{without_assumed_waits, without_threads};
 use super::{Change, Scenario, one_rank, variations};
 use crate::communication::{Communication, Cost, SlowDown};
-use crate::graph::StepGraph;
 use crate::graph::queues::Queues;
 use crate::graph::recorded::Recorded;
+use crate::graph::{Kind, NodeId, StepGraph};
 use crate::simulate::{Schedule, Share, critical_path, shares, simulate};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, percentile};
@@ -308,6 +308,26 @@ pub(crate) fn depends_on_step(
     of_steps.truncate(of_steps.len().saturating_sub(1).max(1));
     let sum = |place: usize| of_steps.iter().map(|times| times[place]).sum::<f64>();
     Ok((sum(1) / sum(0).max(1.0) / usual - 1.0).abs() > DIFFERS)
+}
+
+/// The time of a step with changes as a multiple of that without where no transfer takes any: as of a rank without a trace that the others
+/// wait for, whose work changes as theirs does. None for changes that make transfers.
+///
+/// # Errors
+/// A change that cannot be made to the step.
+pub(crate) fn ratio_of_work(
+    recorded: &Recorded,
+    communication: &Communication,
+    changes: &[Box<dyn Change>],
+) -> Result<Option<f64>> {
+    let mut step = recorded.typical.clone();
+    let transfers: Vec<NodeId> = step.graph.ids().filter(|id| step.graph.node(*id).kind == Kind::Transfer).collect();
+    transfers.into_iter().for_each(|id| step.graph.set_duration(id, 0));
+    let before = step.time(&simulate(&step.graph)).max(1) as f64;
+    let changed = with(Scenario { step, communication: communication.clone() }, &references(changes))?.step;
+    let has_transfers = changed.graph.nodes().iter().any(|node| node.kind == Kind::Transfer && node.duration > 0);
+    let after = length(&changed, &simulate(&changed.graph))?;
+    Ok((!has_transfers).then_some(after / before))
 }
 
 /// The time of a step with changes as a multiple of that without.
