@@ -8,7 +8,6 @@ use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::Communication;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::graph::{Calls, StepGraph};
-use perf4sight_replay::plain_step::PlainStep;
 use perf4sight_replay::replayed::ahead;
 use perf4sight_replay::request::Request;
 use perf4sight_replay::simulate::{Schedule, simulate};
@@ -86,7 +85,7 @@ impl Start {
         warnings.extend(runs_ahead(analysis, &recorded));
         warnings.extend(without_wrapper(recorded.typical.graph.calls()));
         let mut is_plain = false;
-        if let Some(PlainStep { time: plain, .. }) = request.plain(analysis) {
+        if let Some(plain) = request.plain(analysis) {
             request.check_plain(&recorded)?;
             let distortion = recorded.take_out_distortion(plain);
             is_plain = distortion.correction != Correction::None;

@@ -8,6 +8,7 @@ use perf4sight_replay::clocks::Clocks;
 use perf4sight_replay::collectives::Exchanges;
 use perf4sight_replay::communication::{Algorithm, fit};
 use perf4sight_replay::graph::recorded::Recorded;
+use perf4sight_replay::plain_step::PlainStep;
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::what_if::{Change, parse, predict};
 use serde_json::Value;
@@ -29,7 +30,7 @@ fn main() -> Result<()> {
     let (own_cap, own) = read_measured(Path::new(traces), Path::new(measured), true)?;
     let plain = own.get(&own_cap).map(|seconds| median(seconds));
     if let Some(plain) = plain.filter(|_| std::env::var_os("KEEP_DISTORTION").is_none()) {
-        let distortion = recorded.take_out_distortion((1e9 * plain) as u64);
+        let distortion = recorded.take_out_distortion(PlainStep::given((1e9 * plain) as u64));
         println!("recorded {:+.1} % compared with plain, {:?}", distortion.percent(), distortion.correction);
     }
     let communication = fit(&recorded, Algorithm::Ring);

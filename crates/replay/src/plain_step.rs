@@ -1,19 +1,28 @@
 //! The time of a step without the profiler, from the files that `perf4sight record` writes next to traces.
 
 use crate::ranks::{Job, Rank};
-use perf4sight_base::stats::median;
+use perf4sight_base::stats::{mean, median};
 use perf4sight_record::Recording;
 
 /// The time of a step without the profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainStep {
-    /// Nanoseconds.
+    /// Nanoseconds: the median of steps.
     pub time: u64,
-    /// The number of steps whose median it is; none if it was given.
+    /// Their mean, which counts where steps differ in what they do.
+    pub mean: u64,
+    /// The number of steps that were timed; none if their mean was given.
     pub steps: Option<usize>,
 }
 
-/// The median over the steps that were timed without the profiler, each `cycle` recorded ones and as long as on its slowest rank; none
+impl PlainStep {
+    /// The given mean of many steps, in nanoseconds.
+    pub fn given(mean: u64) -> Self {
+        PlainStep { time: mean, mean, steps: None }
+    }
+}
+
+/// The median and the mean over the steps that were timed without the profiler, each `cycle` recorded ones and as long as on its slowest rank; none
 /// if no rank has any, or if they have different numbers of them.
 ///
 /// # Errors
@@ -40,5 +49,9 @@ pub fn recorded(job: &Job, cycle: usize) -> Result<Option<PlainStep>, String> {
     let slowest = |step: usize| of_ranks.iter().map(|own| own[step]).max().unwrap_or(0) as f64;
     let recorded: Vec<f64> = (0..first.len()).map(slowest).collect();
     let steps: Vec<f64> = recorded.chunks_exact(cycle).map(|steps| steps.iter().sum()).collect();
-    Ok((!steps.is_empty()).then(|| PlainStep { time: median(&steps) as u64, steps: Some(steps.len()) }))
+    Ok((!steps.is_empty()).then(|| PlainStep {
+        time: median(&steps) as u64,
+        mean: mean(&steps) as u64,
+        steps: Some(steps.len()),
+    }))
 }

@@ -55,7 +55,7 @@ impl Request {
     /// A job's step without the profiler: as given, else as it was timed next to the traces; none if it is not known.
     pub fn plain(&self, analysis: &Analysis) -> Option<PlainStep> {
         let given = self.plain.map(|time| time.saturating_mul(analysis.job.cycle as u64));
-        given.map(|time| PlainStep { time, steps: None }).or(analysis.plain.clone().ok().flatten())
+        given.map(PlainStep::given).or(analysis.plain.clone().ok().flatten())
     }
 
     /// Checks a scenario, before any trace is read.

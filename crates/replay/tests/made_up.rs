@@ -96,7 +96,10 @@ fn the_plain_step_is_the_median_of_the_slowest_ranks() -> Result<()> {
     write(0, [40_000_000, 10_000_000, 50_000_000], &[1, 2])?;
     assert!(plain_step::recorded(&job, 1).is_err(), "rank 1 was not timed");
     write(1, [30_000_000, 90_000_000, 20_000_000], &[1, 2])?;
-    assert_eq!(plain_step::recorded(&job, 1), Ok(Some(PlainStep { time: 50_000_000, steps: Some(3) })));
+    assert_eq!(
+        plain_step::recorded(&job, 1),
+        Ok(Some(PlainStep { time: 50_000_000, mean: 60_000_000, steps: Some(3) }))
+    );
     write(1, [30_000_000, 90_000_000, 20_000_000], &[1])?;
     assert!(plain_step::recorded(&job, 1).is_err_and(|why| why.contains("rank 1") && why.contains("1 recorded")));
     Ok(())

@@ -7,6 +7,7 @@ use perf4sight_replay::collectives::Exchanges;
 use perf4sight_replay::communication::{Algorithm, fit};
 use perf4sight_replay::graph::EdgeKind;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
+use perf4sight_replay::plain_step::PlainStep;
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::what_if::{Change, parse, predict};
@@ -105,7 +106,7 @@ fn measured_in(folder: &str, prefix: &str) -> Result<Measured> {
 /// Errors in percent of predicting the steps of another job from a recording whose plain steps take `plain` seconds.
 fn errors(traces: &[PathBuf], plain: f64, link: Option<&str>, others: &Measured) -> Result<BTreeMap<String, [f64; 2]>> {
     let mut recorded = recorded(traces)?;
-    recorded.take_out_distortion((1e9 * plain) as u64);
+    recorded.take_out_distortion(PlainStep::given((1e9 * plain) as u64));
     let communication = fit(&recorded, Algorithm::Ring);
     let error = |(cap, seconds): (&String, &f64)| {
         let buckets = (others.len() > 1).then(|| format!("bucket_cap_mb = {cap}"));
@@ -192,7 +193,7 @@ fn recording_made_the_steps_on_the_faster_link_longer() -> Result<()> {
     let plain = measured_in("ranks/ddp2_gpt256_2gbit", "")?;
     if let Some(plain) = plain.get("25.0") {
         let mut recorded = recorded(&files_of("ranks/ddp2_gpt256_2gbit"))?;
-        let distortion = recorded.take_out_distortion((1e9 * plain) as u64);
+        let distortion = recorded.take_out_distortion(PlainStep::given((1e9 * plain) as u64));
         // Steps of the recording take 338 to 549 ms, plain ones 320. Other programs made most of them longer, the replayed one not.
         assert!((100.0 * 18.0 / 320.0..100.0 * 229.0 / 320.0).contains(&distortion.percent()), "{distortion:?}");
         assert!((338e6..360e6).contains(&(distortion.replayed as f64)), "{distortion:?}");

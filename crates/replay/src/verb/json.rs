@@ -72,7 +72,7 @@ fn replay(analysis: &Analysis, replayed: &Replayed) -> Value {
         "left_out_error_percent": replayed.error().map(|error| error.median),
         "left_out_error_under_load_percent": replayed.error().map(|error| error.under_load),
         "steps_differ_percent": replayed.error().map(|error| error.spread),
-        "plain_step_ms": replayed.distortion.map(|(plain, _)| plain.time as f64 / 1e6),
+        "plain_step_ms": replayed.distortion.map(|(_, distortion)| distortion.plain as f64 / 1e6),
         "recorded_step_ms": replayed.distortion.map(|(_, distortion)| distortion.recorded as f64 / 1e6),
         "distortion_percent": replayed.distortion.map(|(_, distortion)| distortion.percent()),
         "critical_path": tables::replayed::critical(replayed).to_json(),

@@ -372,7 +372,8 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         )
     });
     let late = late_step(analysis, replayed);
-    let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
+    let varying = replayed.mean.is_some();
+    let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion, varying));
     let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
         let measure = match replayed.distortion {
@@ -480,7 +481,8 @@ fn late_step(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
 }
 
 /// How recorded steps differ from plain ones, and what was done about it.
-fn distorted(plain: PlainStep, distortion: Distortion) -> String {
+fn distorted(plain: PlainStep, distortion: Distortion, varies: bool) -> String {
+    let middle = if varies { "mean" } else { "median" };
     let longer = if distortion.percent() < 0.0 { "shorter" } else { "longer" };
     let done = match distortion.correction {
         Correction::Threads(_) => "the work of threads was shortened until it took as long as a step without recording",
@@ -488,13 +490,13 @@ fn distorted(plain: PlainStep, distortion: Distortion) -> String {
         Correction::None => "recording does not explain how far that is from a step without it: nothing was corrected",
     };
     let measured = match plain.steps {
-        Some(steps) => format!("the median of {} without recording", counted(steps as u64, "step")),
+        Some(steps) => format!("the {middle} of {} without recording", counted(steps as u64, "step")),
         None => "the plain step".to_owned(),
     };
     let percent = Percent(distortion.percent().abs());
     let [recorded, replayed, time] =
-        [distortion.recorded, distortion.replayed, plain.time].map(|time| Milliseconds(time as f64 / 1e6));
+        [distortion.recorded, distortion.replayed, distortion.plain].map(|time| Milliseconds(time as f64 / 1e6));
     format!(
-        "the median recorded step, {recorded}, is {percent} {longer} than {measured}, {time}; the replayed step took {replayed}, and {done}"
+        "the {middle} recorded step, {recorded}, is {percent} {longer} than {measured}, {time}; the replayed step took {replayed}, and {done}"
     )
 }

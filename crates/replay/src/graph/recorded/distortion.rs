@@ -2,13 +2,14 @@
 
 use super::Recorded;
 use crate::graph::{Graph, Kind, NodeId, ResourceKind, StepGraph, queues};
+use crate::plain_step::PlainStep;
 use crate::simulate::simulate;
-use perf4sight_base::stats::median;
+use perf4sight_base::stats::{mean, median};
 
 /// The difference between a recorded step and one without recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distortion {
-    /// The median recorded step, in nanoseconds.
+    /// The recorded step, in nanoseconds: the median; where none is typical, this and the others are means.
     pub recorded: u64,
     /// The replayed typical step, which nothing disturbs, in nanoseconds.
     pub replayed: u64,
@@ -54,21 +55,22 @@ impl Distortion {
 }
 
 impl Recorded {
-    /// Makes the typical step as long as steps without recording, which take `plain` nanoseconds. What makes these far longer than a step that nothing
+    /// Makes the typical step as long as steps without recording. What makes these far longer than a step that nothing
     /// disturbs is in the recorded ones, too: none is typical then, and the mean of all is made as long.
-    pub fn take_out_distortion(&mut self, plain: u64) -> Distortion {
+    pub fn take_out_distortion(&mut self, plain: PlainStep) -> Distortion {
         let [_, most] = FACTORS;
-        if !self.varies && plain as f64 > most * time_of(&self.typical) as f64 {
+        if !self.varies && plain.time as f64 > most * time_of(&self.typical) as f64 {
             self.take_mean_of_all();
         }
-        let replayed = time_of(&self.typical);
-        let correction = self.correction(replayed, plain);
+        let shown = time_of(&self.typical);
+        let (replayed, plain) = if self.varies { (self.mean(), plain.mean) } else { (shown, plain.time) };
+        let own = plain as f64 * shown as f64 / replayed.max(1) as f64;
+        let correction = self.correction(shown, own as u64);
         match correction {
             Correction::Threads(factor) => {
                 self.change(|step| with_threads(step, factor));
                 // A step that does not wait for its threads tells nothing of them.
-                self.is_slowed &=
-                    time_of(&with_threads(&self.typical, SHORTER_THREADS)) as f64 > SAME_STEP * plain as f64;
+                self.is_slowed &= time_of(&with_threads(&self.typical, SHORTER_THREADS)) as f64 > SAME_STEP * own;
             }
             Correction::All(factor) => self.change(|step| {
                 let mut step = step.clone();
@@ -78,7 +80,8 @@ impl Recorded {
             }),
             Correction::None => {}
         }
-        let recorded = median(&self.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>()) as u64;
+        let middle = if self.varies { mean } else { median };
+        let recorded = middle(&self.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>()) as u64;
         Distortion { recorded, replayed, plain, correction }
     }
 
