@@ -71,6 +71,7 @@ use perf4sight_base::error;
 use perf4sight_base::error::Error;
 use perf4sight_base::input_file;
 use perf4sight_network::{Keeping, Network, Op, Shape};
+use reader::Seen;
 use schema::{GraphProto, ModelProto};
 use source::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,14 +198,28 @@ fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<
 }
 
 fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<String, Filters>)> {
-    loaded(file, path).map_err(|(problem, help)| {
-        let error = Error::input(problem).file(path);
-        help.into_iter().fold(error, Error::help)
-    })
+    loaded(file, path).map_err(|problem| in_file(problem, path))
+}
+
+fn in_file((problem, help): Problem, path: &Path) -> Error {
+    let error = Error::input(problem).file(path);
+    help.into_iter().fold(error, Error::help)
+}
+
+/// Where a file has what its network is made of.
+struct Traced {
+    /// Where the filters of layers are stored, by layer name.
+    filters: BTreeMap<String, Filters>,
+    /// The nodes that make the values of the graph, by the names of values.
+    values: BTreeMap<String, Seen>,
 }
 
 /// Reads a network from the messages of a file; the error does not name the file yet.
 fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>), Problem> {
+    traced(file, path).map(|(loaded, traced)| (loaded, traced.filters))
+}
+
+fn traced(file: &File, path: &Path) -> Result<(Loaded, Traced), Problem> {
     let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
     let opset = opset(&file.model)?;
     let empty = GraphProto::default();
@@ -232,7 +247,7 @@ fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>
     warnings.append(&mut reading.warnings);
     warnings.sort();
     let warnings = warnings.iter().map(ToString::to_string).collect();
-    Ok((Loaded { network: reading.network, warnings }, reading.filters))
+    Ok((Loaded { network: reading.network, warnings }, Traced { filters: reading.filters, values: reading.values }))
 }
 
 fn opset(model: &ModelProto) -> Result<i64, Problem> {

@@ -3,22 +3,26 @@
 use super::file::Initializer;
 use super::ledger::Filters;
 use super::magnitudes::{GIVEN, WITH_WEIGHTS, payload, without_weights};
+use super::reader::Seen;
 use super::schema::{
     GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto, tensor_proto::DataLocation,
     tensor_shape_proto::dimension, type_proto,
 };
 use super::write::check_replaced;
-use super::{Dims, line_breaks, messages, opened, source, tensor, translated};
+use super::{Dims, Traced, in_file, line_breaks, messages, opened, source, tensor, traced, translated};
 use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_network::{Network, Node, Spans};
+use places::{Cut, Places, Planned};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
+mod places;
+mod sizes;
 mod views;
 
 #[cfg(test)]
@@ -38,7 +42,7 @@ pub struct Kept<'a> {
 /// What a file larger than this cannot be: protobuf counts its bytes in 31 bits.
 const LARGEST: usize = i32::MAX as usize;
 
-const IN_PYTHON: &str = "prune the module itself, from Python: perf4sight.prune; or leave out --weights";
+const IN_PYTHON: &str = "prune the module itself, from Python (perf4sight.prune, which needs code that takes its sizes from its tensors); or leave out --weights";
 
 /// Writes `pruned` to `out` as the file `source` with fewer channels: the layers in `kept`, by name, keep these slices of their
 /// weights. `dims` gives the sizes of dimensions that the file leaves open.
@@ -65,22 +69,32 @@ pub fn write_pruned(
     check_stored(source, &graph, kept, &filters)?;
     let mut shared = split_shared(&mut graph);
     model.graph = Some(graph);
-    let (apart, filters) = reread(&model.encode_to_vec(), source, dims)?;
-    let kept = &renamed(kept, [&read.network, &apart]);
+    let (apart, Traced { mut filters, values }) = reread(&model.encode_to_vec(), source, dims)?;
+    let names = names([&read.network, &apart]);
+    let kept = &renamed(kept, &names);
+    let places =
+        Places::new(&values, kept, [&apart, pruned], &names.iter().map(|(one, other)| (*other, *one)).collect());
+    let kept = &layers(kept, &apart);
     let graph = model.graph.get_or_insert_default();
-    let owners = owners(graph, kept, &filters);
-    join_whole(graph, &mut shared, &owners);
+    fold_filters(graph, &mut filters, (&apart, kept), &values);
+    let Planned { cuts: along, copies } = places.plan(graph, |tensor| is_filters(&filters, tensor));
+    let mut owners = owners(graph, kept, &filters);
+    join_whole(graph, &mut shared, |tensor| owners.contains_key(tensor) || along.contains_key(tensor));
+    owners.retain(|tensor, _| !along.contains_key(tensor) && !copies.contains_key(tensor));
     check_once(source, graph, (kept, &filters), &owners)?;
+    shared.extend(copies);
     let computed = computed(&apart, kept, &filters);
-    let cuts = Cuts { source, kept, filters: &filters, owners };
+    let cuts = Cuts { source, kept, filters: &filters, owners, along };
     cuts.cut(graph, &file.initializers, &shared)?;
+    let written = sizes::fixed(graph, &places);
+    sizes::write(graph, &places);
     if model.encoded_len() > LARGEST {
         return Err(Error::input("the pruned file would have more than 2 GiB, more than ONNX allows")
             .file(source)
             .help(IN_PYTHON));
     }
     let bytes = model.encode_to_vec();
-    check_same(&bytes, source, dims, pruned).map_err(|error| because(error, computed))?;
+    check_same(&bytes, source, dims, pruned).map_err(|error| because(error, computed, written.as_deref()))?;
     let mark = mark(&bytes);
     atomic_write::save(out, [bytes, mark].concat())
 }
@@ -118,11 +132,10 @@ fn check_once(
             return refused(&filters.tensor);
         }
     }
-    let stored: BTreeSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
     let outputs = |tensor: &str| kept.get(owners.get(tensor)?)?.outputs;
     for node in graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose" | "Gemm")) {
         let [_, weight, bias] = node.input.as_slice() else { continue };
-        if stored.contains(weight.as_str()) && stored.contains(bias.as_str()) && outputs(weight) != outputs(bias) {
+        if owners.contains_key(weight) && owners.contains_key(bias) && outputs(weight) != outputs(bias) {
             return refused(bias);
         }
     }
@@ -169,9 +182,8 @@ fn split_shared(graph: &mut GraphProto) -> BTreeMap<String, String> {
 }
 
 /// Stores tensors once again of which no layer is cut.
-fn join_whole(graph: &mut GraphProto, shared: &mut BTreeMap<String, String>, owners: &BTreeMap<String, &str>) {
-    let whole: BTreeMap<String, String> =
-        shared.extract_if(.., |name, of| !owners.contains_key(name) && !owners.contains_key(of)).collect();
+fn join_whole(graph: &mut GraphProto, shared: &mut BTreeMap<String, String>, is_cut: impl Fn(&str) -> bool) {
+    let whole: BTreeMap<String, String> = shared.extract_if(.., |name, of| !is_cut(name) && !is_cut(of)).collect();
     graph.initializer.retain(|tensor| !whole.contains_key(tensor.name()));
     let again = |(name, of): (String, String)| NodeProto {
         op_type: Some("Identity".into()),
@@ -182,9 +194,9 @@ fn join_whole(graph: &mut GraphProto, shared: &mut BTreeMap<String, String>, own
     graph.node.splice(..0, whole.into_iter().map(again));
 }
 
-/// What remains of layers, by their names in the second of two files of one network: layers whose weights are stored as those of another have
+/// The names of nodes in the second of two files of one network, by those in the first: layers whose weights are stored as those of another have
 /// names of their own where they have weights of their own.
-fn renamed<'a>(kept: &BTreeMap<&'a str, Kept<'a>>, [read, apart]: [&'a Network; 2]) -> BTreeMap<&'a str, Kept<'a>> {
+fn names<'a>([read, apart]: [&'a Network; 2]) -> BTreeMap<&'a str, &'a str> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     // Operations are as many; a parameter that several read may be one node.
     for computes in [true, false] {
@@ -195,7 +207,58 @@ fn renamed<'a>(kept: &BTreeMap<&'a str, Kept<'a>>, [read, apart]: [&'a Network; 
             names.extend(one.into_iter().zip(other).map(|(one, other)| (&*one.name, &*other.name)));
         }
     }
+    names
+}
+
+/// What remains of nodes, by other names.
+fn renamed<'a>(kept: &BTreeMap<&'a str, Kept<'a>>, names: &BTreeMap<&'a str, &'a str>) -> BTreeMap<&'a str, Kept<'a>> {
     kept.iter().map(|(layer, kept)| (names.get(layer).copied().unwrap_or(layer), *kept)).collect()
+}
+
+/// What remains of nodes with weights.
+fn layers<'a>(kept: &BTreeMap<&'a str, Kept<'a>>, network: &Network) -> BTreeMap<&'a str, Kept<'a>> {
+    let passes = network.nodes().iter().filter(|node| network.facts(node).weights.is_empty());
+    let passes: BTreeSet<&str> = passes.map(|node| &*node.name).collect();
+    kept.iter().filter(|(name, _)| !passes.contains(*name)).map(|(name, kept)| (*name, *kept)).collect()
+}
+
+fn is_filters(filters: &BTreeMap<String, Filters>, tensor: &str) -> bool {
+    filters.values().any(|filters| filters.tensor == tensor)
+}
+
+/// Finds the filters of layers that read what an exporter computed from parameters and stored, such as a transposed matrix.
+fn fold_filters(
+    graph: &GraphProto,
+    filters: &mut BTreeMap<String, Filters>,
+    (network, kept): (&Network, &BTreeMap<&str, Kept>),
+    values: &BTreeMap<String, Seen>,
+) {
+    let stored: BTreeMap<&str, usize> =
+        graph.initializer.iter().map(|tensor| (tensor.name(), tensor.dims.len())).collect();
+    let nodes: BTreeMap<&str, &Node> = network.nodes().iter().map(|node| (&*node.name, node)).collect();
+    for node in &graph.node {
+        let (Some(tensor), Some(output)) = (node.input.get(1), node.output.first()) else { continue };
+        let Some(&rank) = stored.get(tensor.as_str()) else { continue };
+        let axis = match node.op_type() {
+            "Conv" => 0,
+            "ConvTranspose" => 1,
+            "Gemm" if node.attribute.iter().any(|one| one.name() == "transB" && one.i() != 0) => 0,
+            "Gemm" | "MatMul" if rank == 2 => 1,
+            _ => continue,
+        };
+        // A normalisation that the exporter folded is a node behind its layer.
+        let made = values.get(output).and_then(|seen| nodes.get(seen.node.as_str()));
+        let layer = std::iter::successors(made.copied(), |node| node.inputs.first().map(|input| network.node(*input)));
+        let layer = layer.take(2).find(|node| has_filters(network, node));
+        if let Some(layer) = layer.filter(|layer| kept.contains_key(&*layer.name)) {
+            filters.entry(layer.name.clone()).or_insert_with(|| Filters { tensor: tensor.clone(), axis });
+        }
+    }
+}
+
+fn has_filters(network: &Network, node: &Node) -> bool {
+    let spans = network.facts(node).weights.first().map(|weight| weight.spans);
+    matches!(spans, Some(Spans::Filters { .. } | Spans::Transposed { .. }))
 }
 
 /// The layer of every initializer that belongs to one of the smaller layers.
@@ -254,6 +317,8 @@ struct Cuts<'a> {
     filters: &'a BTreeMap<String, Filters>,
     /// The layers of the tensors that become smaller.
     owners: BTreeMap<String, &'a str>,
+    /// What remains of tensors along the channels that they meet.
+    along: BTreeMap<String, Cut<'a>>,
 }
 
 impl Cuts<'_> {
@@ -265,16 +330,13 @@ impl Cuts<'_> {
         stored.extend(own);
         let groups = self.narrow(graph);
         views::resize(graph, &self.features(graph), &self.vectors(graph));
+        self.cut_constants(graph)?;
         for tensor in &mut graph.initializer {
-            let is_cut = self.owners.contains_key(tensor.name());
+            let is_cut = self.owners.contains_key(tensor.name()) || self.along.contains_key(tensor.name());
             let Some(initializer) = stored.get(tensor.name()).filter(|_| is_cut || is_elsewhere(tensor)) else {
                 continue;
             };
-            let raw = payload(self.source, initializer).map_err(|why| {
-                Error::input(format!("holds no values of {}: {why}", tensor.name()))
-                    .file(self.source)
-                    .help(WITH_WEIGHTS)
-            })?;
+            let raw = self.payload(initializer)?;
             let groups = groups.get(tensor.name()).copied().unwrap_or(1);
             self.replace(tensor, raw, groups);
         }
@@ -286,18 +348,49 @@ impl Cuts<'_> {
         Ok(())
     }
 
+    fn payload(&self, initializer: &Initializer) -> Result<Vec<u8>> {
+        payload(self.source, initializer).map_err(|why| {
+            Error::input(format!("holds no values of {}: {why}", initializer.tensor.name()))
+                .file(self.source)
+                .help(WITH_WEIGHTS)
+        })
+    }
+
+    /// Cuts the tensors that nodes hold.
+    fn cut_constants(&self, graph: &mut GraphProto) -> Result<()> {
+        for node in graph.node.iter_mut().filter(|node| node.op_type() == "Constant") {
+            let Some(&Cut { axis, kept }) = node.output.first().and_then(|output| self.along.get(output)) else {
+                continue;
+            };
+            for tensor in node.attribute.iter_mut().filter_map(|attribute| attribute.t.as_deref_mut()) {
+                let raw = self.payload(&Initializer { tensor: tensor.clone(), payload: None })?;
+                let mut values = Values { dims: tensor::dims(tensor).unwrap_or_default(), raw };
+                values.keep(axis, Some(kept));
+                values.store(tensor);
+            }
+        }
+        Ok(())
+    }
+
     /// Sets the groups of depthwise convolutions to the remaining channels, and returns those of the other convolutions by their
     /// weights.
     fn narrow(&self, graph: &mut GraphProto) -> BTreeMap<String, usize> {
-        let channels: BTreeMap<&str, i64> =
-            graph.initializer.iter().filter_map(|tensor| Some((tensor.name(), *tensor.dims.get(1)?))).collect();
+        let sizes: BTreeMap<&str, &[i64]> =
+            graph.initializer.iter().map(|tensor| (tensor.name(), tensor.dims.as_slice())).collect();
         let mut groups = BTreeMap::new();
         for node in graph.node.iter_mut().filter(|node| is_layer(node)) {
             let Some(weight) = node.input.get(1) else { continue };
             let Some(kept) = self.owners.get(weight).and_then(|layer| self.kept.get(layer)) else { continue };
+            let turned = node.op_type() == "ConvTranspose";
             let Some(group) = node.attribute.iter_mut().find(|attribute| attribute.name() == "group") else { continue };
-            match (channels.get(weight.as_str()), kept.inputs) {
-                (Some(1), Some(inputs)) if group.i() > 1 => group.i = Some(inputs.len() as i64),
+            let is_depthwise = match sizes.get(weight.as_str()) {
+                // Inputs are its rows.
+                Some(&[inputs, ..]) if turned => *inputs == group.i(),
+                Some(&[_, each, ..]) => *each == 1,
+                _ => false,
+            };
+            match kept.inputs {
+                Some(inputs) if is_depthwise && group.i() > 1 => group.i = Some(inputs.len() as i64),
                 _ => {
                     groups.insert(weight.clone(), usize::try_from(group.i()).unwrap_or(1).max(1));
                 }
@@ -330,10 +423,15 @@ impl Cuts<'_> {
     /// Puts the remaining values of a tensor into it.
     fn replace(&self, tensor: &mut TensorProto, raw: Vec<u8>, groups: usize) {
         let mut values = Values { dims: tensor::dims(tensor).unwrap_or_default(), raw };
-        if let Some((&layer, kept)) = self.owners.get(tensor.name()).and_then(|layer| self.kept.get_key_value(layer)) {
+        if let Some(&Cut { axis, kept }) = self.along.get(tensor.name()) {
+            values.keep(axis, Some(kept));
+        } else if let Some((&layer, kept)) =
+            self.owners.get(tensor.name()).and_then(|layer| self.kept.get_key_value(layer))
+        {
             let filters = self.filters.get(layer).filter(|filters| filters.tensor == tensor.name());
             match filters.map(|filters| filters.axis).filter(|axis| *axis < 2 && values.dims.len() > 1) {
-                Some(0) if groups > 1 => values.keep_of_groups(groups, kept),
+                Some(0) if groups > 1 => values.keep_of_groups(groups, [kept.outputs, kept.inputs]),
+                Some(1) if groups > 1 => values.keep_of_groups(groups, [kept.inputs, kept.outputs]),
                 Some(axis) => {
                     values.keep(axis, kept.outputs);
                     values.keep(1 - axis, kept.inputs.filter(|_| values.dims[1 - axis] > 1));
@@ -344,12 +442,7 @@ impl Cuts<'_> {
                 }
             }
         }
-        let Values { dims, raw } = values;
-        tensor.dims = dims.into_iter().map(|dim| dim as i64).collect();
-        tensor.raw_data = Some(raw);
-        tensor.float_data.clear();
-        tensor.external_data.clear();
-        tensor.data_location = None;
+        values.store(tensor);
     }
 }
 
@@ -379,25 +472,33 @@ impl Values {
         self.dims[axis] = kept.len();
     }
 
-    /// The same of the filters of a convolution in groups, each of which reads the channels of its own group alone.
-    fn keep_of_groups(&mut self, groups: usize, kept: &Kept) {
-        let [filters, channels] = [self.dims[0], self.dims[1]];
-        let all: Vec<usize> = (0..filters.max(groups * channels)).collect();
-        let (outputs, inputs) =
-            (kept.outputs.unwrap_or(&all[..filters]), kept.inputs.unwrap_or(&all[..groups * channels]));
+    /// The same of rows and columns of the filters of a convolution in groups, each of which reads the channels of its own group alone. Rows are
+    /// outputs, of a transposed convolution inputs.
+    fn keep_of_groups(&mut self, groups: usize, [rows, columns]: [Option<&[usize]>; 2]) {
+        let [length, width] = [self.dims[0], self.dims[1]];
+        let all: Vec<usize> = (0..length.max(groups * width)).collect();
+        let (rows, columns) = (rows.unwrap_or(&all[..length]), columns.unwrap_or(&all[..groups * width]));
         let fits = |kept: &[usize], length: usize| kept.last().is_some_and(|last| *last < length);
-        let rows = filters * channels;
-        if !fits(outputs, filters) || !fits(inputs, groups * channels) || !self.raw.len().is_multiple_of(rows) {
+        let count = length * width;
+        if !fits(rows, length) || !fits(columns, groups * width) || !self.raw.len().is_multiple_of(count) {
             return;
         }
-        let inner = self.raw.len() / rows;
-        let each = filters.div_ceil(groups);
-        let rows = outputs.iter().flat_map(|&filter| {
-            let own = move |input: &&usize| **input / channels == filter / each;
-            inputs.iter().filter(own).map(move |input| filter * channels + input % channels)
+        let inner = self.raw.len() / count;
+        let each = length.div_ceil(groups);
+        let left = rows.iter().flat_map(|&row| {
+            let own = move |column: &&usize| **column / width == row / each;
+            columns.iter().filter(own).map(move |column| row * width + column % width)
         });
-        self.raw = rows.flat_map(|row| &self.raw[row * inner..(row + 1) * inner]).copied().collect();
-        self.dims[..2].copy_from_slice(&[outputs.len(), inputs.len() / groups]);
+        self.raw = left.flat_map(|place| &self.raw[place * inner..(place + 1) * inner]).copied().collect();
+        self.dims[..2].copy_from_slice(&[rows.len(), columns.len() / groups]);
+    }
+
+    fn store(self, tensor: &mut TensorProto) {
+        tensor.dims = self.dims.into_iter().map(|dim| dim as i64).collect();
+        tensor.raw_data = Some(self.raw);
+        tensor.float_data.clear();
+        tensor.external_data.clear();
+        tensor.data_location = None;
     }
 }
 
@@ -411,11 +512,12 @@ fn resize(input: &mut ValueInfoProto, dims: &BTreeMap<&str, &[i64]>) {
     sizes.zip(dims).for_each(|(size, dim)| size.value = Some(dimension::Value::DimValue(*dim)));
 }
 
-/// The network that bytes are, with where the filters of its layers are stored.
-fn reread(bytes: &[u8], source: &Path, dims: &Dims) -> Result<(Network, BTreeMap<String, Filters>)> {
+/// The network that bytes are, with where the file has what it is made of.
+fn reread(bytes: &[u8], source: &Path, dims: &Dims) -> Result<(Network, Traced)> {
     let mut file = messages(Cursor::new(bytes), bytes.len() as u64, source)?;
     source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(source))?;
-    translated(&file, source).map(|(read, filters)| (read.network, filters))
+    let (read, traced) = traced(&file, source).map_err(|problem| in_file(problem, source))?;
+    Ok((read.network, traced))
 }
 
 /// The first layer that becomes smaller without filters in the file.
@@ -424,20 +526,23 @@ fn computed<'a>(
     kept: &BTreeMap<&str, Kept>,
     filters: &BTreeMap<String, Filters>,
 ) -> Option<&'a str> {
-    let has_filters = |node: &Node| {
-        let spans = network.facts(node).weights.first().map(|weight| weight.spans);
-        matches!(spans, Some(Spans::Filters { .. } | Spans::Transposed { .. }))
+    let is_computed = |node: &&Node| {
+        kept.contains_key(&*node.name) && !filters.contains_key(&*node.name) && has_filters(network, node)
     };
-    let is_computed =
-        |node: &&Node| kept.contains_key(&*node.name) && !filters.contains_key(&*node.name) && has_filters(node);
     network.nodes().iter().find(is_computed).map(|node| &*node.name)
 }
 
 /// The error with its likely cause.
-fn because(error: Error, computed: Option<&str>) -> Error {
-    let cause = match computed {
-        Some(layer) => format!("the file computes the weight of \"{layer}\" from other tensors, as weight normalisation does"),
-        None => "the file holds numbers of channels of its own, as heads of attention and parts of channels (Split, Slice) do".to_owned(),
+fn because(error: Error, computed: Option<&str>, written: Option<&str>) -> Error {
+    let cause = match (computed, written) {
+        (Some(layer), _) => format!("the file computes the weight of \"{layer}\" from other tensors"),
+        (None, Some(part)) if part.ends_with("(Slice)") || part.ends_with("(Split)") => {
+            format!(
+                "{part} takes a part of the channels by numbers of the file, which --equal-parts may leave right; otherwise"
+            )
+        }
+        (None, Some(node)) => format!("{node} moves channels by numbers of the file"),
+        (None, None) => "something in the file takes other channels than the pruned network".to_owned(),
     };
     error.help(format!("{cause}: {IN_PYTHON}"))
 }
@@ -458,13 +563,22 @@ fn check_same(bytes: &[u8], source: &Path, dims: &Dims, pruned: &Network) -> Res
             "it cannot be pruned in its own form: \"{}\" would give {}, not {}, because it computes with sizes that are written into the file",
             other.name, one.shape, other.shape
         )),
-        Some((one, other)) => refused(format!(
-            "it cannot be pruned in its own form: \"{}\" ({}) would be read as {}, of {} instead of {}",
+        Some((one, other)) if one.op.kind() != other.op.kind() => refused(format!(
+            "it cannot be pruned in its own form: the operation \"{}\" is {} and would be {} in the pruned file",
             other.name,
             other.op.kind(),
-            one.op.kind(),
-            inputs(&read, one),
-            inputs(pruned, other)
+            one.op.kind()
+        )),
+        Some((one, other)) if one.inputs != other.inputs => refused(format!(
+            "it cannot be pruned in its own form: \"{}\" reads {} and would read {} in the pruned file",
+            other.name,
+            inputs(pruned, other),
+            inputs(&read, one)
+        )),
+        Some((_, other)) => refused(format!(
+            "it cannot be pruned in its own form: \"{}\" ({}) would have other settings, such as groups or bounds",
+            other.name,
+            other.op.kind()
         )),
         None if read.nodes().len() != pruned.nodes().len() => refused("it cannot be pruned in its own form".to_owned()),
         None => Ok(()),

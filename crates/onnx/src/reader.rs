@@ -1,5 +1,6 @@
 //! Reads a graph node by node: resolves each node's inputs, translates its operator, stores its outputs.
 
+use super::batch::Batch;
 use super::call::{Call, Misfit, Outcome};
 use super::curves::Curves;
 use super::exporter::{Exporter, Noted};
@@ -34,10 +35,20 @@ const BUFFERS: &str = "perf4sight.buffers";
 /// a line for every number of samples ([`followed_pass`]).
 const FOLLOWED: &str = "perf4sight.followed";
 
+/// A value of the graph as the network has it.
+pub(super) struct Seen {
+    /// The name of the node that makes it.
+    pub node: String,
+    /// Where its batch is; none where it is the same for every sample.
+    pub batch: Option<Batch>,
+}
+
 pub(super) struct Reading {
     pub network: Network,
     /// Where the filters of its layers are stored, by node name.
     pub filters: BTreeMap<String, Filters>,
+    /// The nodes that make the values of the graph.
+    pub values: BTreeMap<String, Seen>,
     /// Number of batch normalisations that the exporter folded and its notes restored.
     pub restored: usize,
     pub has_notes: bool,
@@ -96,6 +107,8 @@ pub(super) fn read(
     warnings.extend(buffers_by_name(&exporter, &file.initializers));
     warnings.extend(merged(graph, &file.initializers).filter(|_| !exporter.has_notes()));
     let unread = unread(&to, &buffers);
+    let seen = |feature: Feature| Seen { node: to.builder.node(feature.id).name.clone(), batch: feature.batch };
+    let values = to.values.features().map(|(name, feature)| (name.to_string(), seen(feature))).collect();
     let Translation { builder, ledger, mut noticed, ours, .. } = to;
     let restored = noticed.restored;
     let followed = followed(&file.model);
@@ -111,7 +124,7 @@ pub(super) fn read(
     }
     warnings.extend(noticed.warnings());
     let (filters, has_notes) = (ledger.into_filters(), exporter.has_notes());
-    Ok(Reading { network, filters, restored, has_notes, leaves_open, warnings })
+    Ok(Reading { network, filters, values, restored, has_notes, leaves_open, warnings })
 }
 
 fn domains(model: &ModelProto) -> HashMap<&str, i64> {

@@ -3,7 +3,7 @@
 use super::number::{Dims, Number};
 use super::schema::GraphProto;
 use super::source::{dims, reads};
-use super::value::Value;
+use super::value::{Feature, Value};
 use hashbrown::{HashMap, HashSet};
 
 pub(super) struct Values<'a> {
@@ -34,6 +34,14 @@ impl<'a> Values<'a> {
 
     pub fn set(&mut self, name: &'a str, value: Value) {
         self.known.insert(name, value);
+    }
+
+    /// The values that nodes of the network make, by name.
+    pub fn features(&self) -> impl Iterator<Item = (&'a str, Feature)> {
+        self.known.iter().filter_map(|(name, value)| match value {
+            Value::Feature(feature) => Some((*name, *feature)),
+            _ => None,
+        })
     }
 
     pub fn is_read(&self, name: &str) -> bool {

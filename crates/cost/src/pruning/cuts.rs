@@ -36,6 +36,17 @@ pub(super) fn cuts(network: &Network, groups: &Groups, gone: &[bool]) -> [Vec<Cu
     })
 }
 
+/// What remains of the results of operations without weights.
+pub(super) fn passed(network: &Network, groups: &Groups, gone: &[bool]) -> Vec<Cut> {
+    let cuts = Cuts { network, groups, gone };
+    let nodes = network.iter().filter(|(_, node)| network.facts(node).weights.is_empty());
+    let passed = nodes.filter_map(|(id, node)| {
+        let outputs = Some(cuts.left(id, 0..node.shape.rank())?);
+        Some(Cut { layer: node.name.clone(), operation: node.op.kind().to_owned(), inputs: None, outputs })
+    });
+    passed.collect()
+}
+
 struct Cuts<'a> {
     network: &'a Network,
     groups: &'a Groups,

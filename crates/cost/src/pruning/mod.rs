@@ -92,7 +92,8 @@ impl<'a> Pruner<'a> {
         let network = rebuild(self.network, &self.groups, walk.gone())?;
         debug_assert_eq!(network.parameters(), walk.parameters(), "the walk counts exactly");
         let [cuts, shared_cuts] = cuts::cuts(self.network, &self.groups, walk.gone());
-        Ok(Pruned { network, percent: walk.percent(), limit: walk.limit(), cuts, shared_cuts })
+        let passed = cuts::passed(self.network, &self.groups, walk.gone());
+        Ok(Pruned { network, percent: walk.percent(), limit: walk.limit(), cuts, shared_cuts, passed })
     }
 
     /// Every channel that cannot be pruned, layer by layer, with the reason.

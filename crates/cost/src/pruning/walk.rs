@@ -35,6 +35,8 @@ pub struct Pruned {
     pub cuts: Vec<Cut>,
     /// The same of layers that share the weights of another: files store equal weights once, of which each layer keeps its own channels.
     pub shared_cuts: Vec<Cut>,
+    /// What remains of the results of operations without weights.
+    pub passed: Vec<Cut>,
 }
 
 impl Goal {

@@ -172,7 +172,7 @@ impl Prune {
                     .expected("an ONNX file that was exported with its weights"))
             }
             true => {
-                let cuts = pruned.cuts.iter().chain(&pruned.shared_cuts);
+                let cuts = pruned.cuts.iter().chain(&pruned.shared_cuts).chain(&pruned.passed);
                 let kept = cuts.map(|cut| (cut.layer.as_str(), kept(cut))).collect();
                 onnx::write_pruned([source, file], &self.extents.dims, &pruned.network, &kept, self.overwrite)
             }

@@ -122,7 +122,7 @@ fn filters_of_groups_keep_the_channels_of_their_group() {
     // Four filters in two groups, each of which reads three of six channels: filter 2 is the first of the second group.
     let mut values = Values { dims: vec![4, 3, 1], raw: (0..12).collect() };
     let kept = Kept { inputs: Some(&[0, 2, 4, 5]), outputs: Some(&[1, 2]), axis_from_last: 3 };
-    values.keep_of_groups(2, &kept);
+    values.keep_of_groups(2, [kept.outputs, kept.inputs]);
     assert_eq!((values.dims, values.raw), (vec![2, 2, 1], vec![3, 5, 7, 8]));
 }
 
@@ -246,9 +246,9 @@ fn equal_biases_that_are_stored_once_keep_the_channels_of_their_layers() -> Resu
     Ok(())
 }
 
-/// Some exporters have two convolutions read one tensor, which cannot keep the channels of both.
+/// Some exporters have two convolutions read one tensor, which is stored for each of them where they keep other channels.
 #[test]
-fn a_bias_that_two_layers_read_keeps_no_other_channels_for_each() -> Result<()> {
+fn a_bias_that_two_layers_read_keeps_the_channels_of_each() -> Result<()> {
     let folder = tempfile::TempDir::new().expect("a folder for the test");
     let [source, out] = ["once.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
     std::fs::write(&source, with_one_bias(3).bytes()).expect("a new folder can be written to");
@@ -258,10 +258,15 @@ fn a_bias_that_two_layers_read_keeps_no_other_channels_for_each() -> Result<()> 
         let kept = kept.map(|(layer, [inputs, outputs])| (layer, Kept { inputs, outputs, axis_from_last: 3 }));
         write_pruned([&source, &out], &Dims::new(), &with_one_bias(2).load().network, &kept.collect(), false)
     };
-    let error = both(&[0, 2], &[0, 1]).unwrap_err().to_string();
-    assert!(error.contains("stores \"a.bias\" once") && !out.exists(), "{error}");
+    both(&[0, 2], &[0, 1])?;
+    let own = weights(&out);
+    assert_eq!(own["a.bias"], (vec![2], vec![0.0, 2.0]));
+    assert_eq!(own["a.copy1.bias"], (vec![2], vec![0.0, 1.0]));
+    std::fs::remove_file(&out).expect("it was written");
     both(&[0, 2], &[0, 2])?;
-    assert_eq!(weights(&out)["a.bias"], (vec![2], vec![0.0, 2.0]));
+    let one = weights(&out);
+    assert_eq!(one["a.bias"], (vec![2], vec![0.0, 2.0]));
+    assert!(!one.contains_key("a.copy1.bias"), "both read one tensor, which is stored once");
     Ok(())
 }
 
@@ -330,5 +335,124 @@ fn what_is_stored_once_stays_so_where_nothing_is_cut() -> Result<()> {
     std::fs::write(&source, with_scales(3, 3).bytes()).expect("a new folder can be written to");
     write_pruned([&source, &out], &Dims::new(), &crate::read(&source)?.network, &BTreeMap::new(), false)?;
     assert_eq!(weights(&out).keys().collect::<Vec<_>>(), weights(&source).keys().collect::<Vec<_>>());
+    Ok(())
+}
+
+/// The weights of a file by name, and its nodes.
+type Written = (BTreeMap<String, (Vec<i64>, Vec<f64>)>, Vec<NodeProto>);
+
+/// Writes what remains of the nodes of a draft, by name.
+fn written(
+    [whole, less]: [&Draft; 2],
+    kept: &[(&str, [Option<&[usize]>; 2])],
+    axis_from_last: usize,
+) -> Result<Written> {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["whole.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+    std::fs::write(&source, whole.bytes()).expect("a new folder can be written to");
+    let kept = kept
+        .iter()
+        .map(|(name, [inputs, outputs])| (*name, Kept { inputs: *inputs, outputs: *outputs, axis_from_last }));
+    write_pruned([&source, &out], &Dims::new(), &less.load().network, &kept.collect(), false)?;
+    let bytes = std::fs::read(&out).expect("it was written");
+    let model = ModelProto::decode(bytes.as_slice()).expect("it is ONNX");
+    Ok((weights(&out), model.graph.unwrap_or_default().node))
+}
+
+/// A convolution whose result is scaled by numbers of an exporter, an image of one pixel, and shifted by a constant.
+fn with_folded_scale(filters: usize) -> Draft {
+    let wide = filters as i64;
+    let draft = Draft::new().stored("a.weight", counting(&[wide, 3, 1, 1])).stored("view", counting(&[1, wide, 1, 1]));
+    let draft = draft.stored("b.weight", counting(&[2, wide, 1, 1]));
+    let draft = draft.node("Constant", &[], "shift", vec![attributes::tensor("value", counting(&[wide, 1, 1]))]);
+    let draft = draft.node("Conv", &["x", "a.weight"], "a", vec![]).node("Mul", &["a", "view"], "scaled", vec![]);
+    let draft = draft.node("Add", &["scaled", "shift"], "shifted", vec![]);
+    draft.node("Conv", &["shifted", "b.weight"], "b", vec![]).output("b")
+}
+
+#[test]
+fn scales_that_an_exporter_folded_are_cut_by_the_channels_that_they_meet() -> Result<()> {
+    let left: Option<&[usize]> = Some(&[0, 2]);
+    let kept = [("a", [None, left]), ("scaled", [None, left]), ("shifted", [None, left]), ("b", [left, None])];
+    let (weights, nodes) = written([&with_folded_scale(3), &with_folded_scale(2)], &kept, 3)?;
+    assert_eq!(weights["view"], (vec![1, 2, 1, 1], vec![0.0, 2.0]));
+    let shift = nodes.iter().find_map(places::constant).expect("the shift is a constant still");
+    assert_eq!((shift.dims.as_slice(), tensor::values(shift)), ([2, 1, 1].as_slice(), Some(vec![0.0, 2.0])));
+    Ok(())
+}
+
+/// A convolution to `first` channels and a transposed one to `second`, in two groups.
+fn with_transposed_groups(first: usize, second: usize) -> Draft {
+    let [one, two] = [first, second].map(|channels| channels as i64);
+    let draft = Draft::new().stored("a.weight", counting(&[one, 3, 1, 1]));
+    let draft = draft.stored("u.weight", counting(&[one, two / 2, 1, 1])).stored("u.bias", counting(&[two]));
+    let draft = draft.stored("b.weight", counting(&[2, two, 1, 1])).node("Conv", &["x", "a.weight"], "a", vec![]);
+    let groups = vec![attributes::int("group", 2)];
+    let draft = draft.node("ConvTranspose", &["a", "u.weight", "u.bias"], "u", groups);
+    draft.node("Conv", &["u", "b.weight"], "b", vec![]).output("b")
+}
+
+#[test]
+fn transposed_convolutions_in_groups_keep_the_channels_of_their_groups() -> Result<()> {
+    let (first, second): (Option<&[usize]>, Option<&[usize]>) = (Some(&[1, 2]), Some(&[0, 2, 4, 5]));
+    let kept = [("a", [None, first]), ("u", [first, second]), ("b", [second, None])];
+    let (weights, _) = written([&with_transposed_groups(4, 6), &with_transposed_groups(2, 4)], &kept, 3)?;
+    // Row 1 is of the first group and keeps its channels 0 and 2, row 2 of the second keeps 4 and 5, the last two of three.
+    assert_eq!(weights["u.weight"], (vec![2, 2, 1, 1], vec![3.0, 5.0, 7.0, 8.0]));
+    assert_eq!(weights["u.bias"], (vec![4], vec![0.0, 2.0, 4.0, 5.0]));
+    Ok(())
+}
+
+/// Channels shuffled in two groups, a part of them, and a layer, with all numbers in the graph as PyTorch's default exporter writes them.
+fn with_shuffle(each: usize, [start, end]: [i64; 2]) -> Draft {
+    let (each, part) = (each as i64, end - start);
+    let draft = Draft::new().stored("a.weight", counting(&[2 * each, 3, 1, 1]));
+    let draft = draft.stored("apart", attributes::vector(vec![-1, 2, each, 8, 8]));
+    let draft = draft.stored("whole", attributes::vector(vec![-1, 2 * each, 8, 8]));
+    let draft = draft.stored("start", attributes::vector(vec![start])).stored("end", attributes::vector(vec![end]));
+    let draft = draft.stored("axis", attributes::vector(vec![1])).stored("b.weight", counting(&[2, part, 1, 1]));
+    let draft = draft.node("Conv", &["x", "a.weight"], "a", vec![]).node("Reshape", &["a", "apart"], "view", vec![]);
+    let order = vec![attributes::ints("perm", vec![0, 2, 1, 3, 4])];
+    let draft = draft.node("Transpose", &["view"], "turned", order);
+    let draft = draft.node("Reshape", &["turned", "whole"], "shuffled", vec![]);
+    let draft = draft.node("Slice", &["shuffled", "start", "end", "axis"], "part", vec![]);
+    draft.node("Conv", &["part", "b.weight"], "b", vec![]).output("b")
+}
+
+#[test]
+fn numbers_of_channels_in_the_graph_are_those_that_remain() -> Result<()> {
+    // The shuffled channels are 0, 3, 1, 4, 2, 5; of the part from the second to the fourth 3, 1 and 4. Channels 2 and 5 go, and the part keeps all three.
+    let (all, shuffled): (Option<&[usize]>, Option<&[usize]>) = (Some(&[0, 1, 3, 4]), Some(&[0, 1, 2, 3]));
+    let kept = [("a", [None, all]), ("shuffled", [None, shuffled])];
+    let (weights, _) = written([&with_shuffle(3, [1, 4]), &with_shuffle(2, [1, 4])], &kept, 3)?;
+    assert_eq!(weights["view.sizes"].1, [-1.0, 2.0, 2.0, 8.0, 8.0]);
+    assert_eq!(weights["shuffled.sizes"].1, [-1.0, 4.0, 8.0, 8.0]);
+    // Channels 0 and 3 go, the first two when they are shuffled.
+    let (all, shuffled, part): (Option<&[usize]>, Option<&[usize]>, Option<&[usize]>) =
+        (Some(&[1, 2, 4, 5]), Some(&[2, 3, 4, 5]), Some(&[1, 2]));
+    let kept = [("a", [None, all]), ("shuffled", [None, shuffled]), ("part", [None, part]), ("b", [part, None])];
+    let (weights, _) = written([&with_shuffle(3, [1, 4]), &with_shuffle(2, [0, 2])], &kept, 3)?;
+    assert_eq!((&weights["part.starts"].1, &weights["part.ends"].1), (&vec![0.0], &vec![2.0]));
+    assert_eq!(weights["b.weight"], (vec![2, 2, 1, 1], vec![1.0, 2.0, 4.0, 5.0]));
+    Ok(())
+}
+
+/// A layer that reads the transposed matrix of another, stored again as an exporter folds it.
+fn with_folded_transpose(width: usize) -> Draft {
+    let wide = width as i64;
+    let mut draft = Draft::new().stored("w", counting(&[wide, 3])).stored("t", counting(&[3, wide]));
+    let turned = || vec![attributes::int("transB", 1)];
+    draft = draft.node("GlobalAveragePool", &["x"], "mean", vec![]).node("Flatten", &["mean"], "flat", vec![]);
+    draft = draft.node("Gemm", &["flat", "w"], "high", turned());
+    draft.node("Gemm", &["high", "t"], "low", turned()).output("low")
+}
+
+#[test]
+fn a_matrix_that_an_exporter_transposed_is_cut_as_it_is_stored() -> Result<()> {
+    let left: Option<&[usize]> = Some(&[0, 3]);
+    let kept = [("high", [None, left]), ("low", [left, None])];
+    let (weights, _) = written([&with_folded_transpose(4), &with_folded_transpose(2)], &kept, 1)?;
+    assert_eq!(weights["w"], (vec![2, 3], vec![0.0, 1.0, 2.0, 9.0, 10.0, 11.0]));
+    assert_eq!(weights["t"], (vec![3, 2], vec![0.0, 3.0, 4.0, 7.0, 8.0, 11.0]));
     Ok(())
 }
