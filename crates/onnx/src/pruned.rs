@@ -42,6 +42,7 @@ pub struct Kept<'a> {
 /// What a file larger than this cannot be: protobuf counts its bytes in 31 bits.
 const LARGEST: usize = i32::MAX as usize;
 
+/// What else there is: the Python module takes modules, which it runs with fewer channels.
 const IN_PYTHON: &str = "prune the module itself, from Python (perf4sight.prune, which needs code that takes its sizes from its tensors); or leave out --weights";
 
 /// Writes `pruned` to `out` as the file `source` with fewer channels: the layers in `kept`, by name, keep these slices of their

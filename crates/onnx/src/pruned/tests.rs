@@ -437,20 +437,28 @@ fn numbers_of_channels_in_the_graph_are_those_that_remain() -> Result<()> {
     Ok(())
 }
 
+/// The key of an exporter's note on a node.
+const OPERATION: &str = "pkg.torch.onnx.fx_node";
+
 /// A layer that reads the transposed matrix of another, stored again as an exporter folds it.
 fn with_folded_transpose(width: usize) -> Draft {
     let wide = width as i64;
     let mut draft = Draft::new().stored("w", counting(&[wide, 3])).stored("t", counting(&[3, wide]));
     let turned = || vec![attributes::int("transB", 1)];
     draft = draft.node("GlobalAveragePool", &["x"], "mean", vec![]).node("Flatten", &["mean"], "flat", vec![]);
-    draft = draft.node("Gemm", &["flat", "w"], "high", turned());
-    draft.node("Gemm", &["high", "t"], "low", turned()).output("low")
+    let note = |name: &str, weight: &str| {
+        format!("%{name} : call_function[target=torch.ops.aten.linear.default](args = (%x, %{weight}), kwargs = {{}})")
+    };
+    draft = draft.node("Gemm", &["flat", "w"], "high", turned()).noted(OPERATION, &note("high", "p_w"));
+    draft.node("Gemm", &["high", "t"], "low", turned()).noted(OPERATION, &note("low", "t")).output("low")
 }
 
 #[test]
 fn a_matrix_that_an_exporter_transposed_is_cut_as_it_is_stored() -> Result<()> {
     let left: Option<&[usize]> = Some(&[0, 3]);
-    let kept = [("high", [None, left]), ("low", [left, None])];
+    let network = with_folded_transpose(4).load().network;
+    let names: Vec<&str> = network.nodes().iter().rev().take(2).map(|node| &*node.name).collect();
+    let kept = [(names[1], [None, left]), (names[0], [left, None])];
     let (weights, _) = written([&with_folded_transpose(4), &with_folded_transpose(2)], &kept, 1)?;
     assert_eq!(weights["w"], (vec![2, 3], vec![0.0, 1.0, 2.0, 9.0, 10.0, 11.0]));
     assert_eq!(weights["t"], (vec![3, 2], vec![0.0, 3.0, 4.0, 7.0, 8.0, 11.0]));
