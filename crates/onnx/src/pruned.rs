@@ -197,7 +197,7 @@ fn join_whole(graph: &mut GraphProto, shared: &mut BTreeMap<String, String>, is_
 
 /// The names of nodes in the second of two files of one network, by those in the first: layers whose weights are stored as those of another have
 /// names of their own where they have weights of their own.
-fn names<'a>([read, apart]: [&'a Network; 2]) -> BTreeMap<&'a str, &'a str> {
+fn names([read, apart]: [&Network; 2]) -> BTreeMap<&str, &str> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     // Operations are as many; a parameter that several read may be one node.
     for computes in [true, false] {

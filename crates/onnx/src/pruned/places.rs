@@ -7,7 +7,7 @@ use crate::number::{Dims, Number};
 use crate::reader::Seen;
 use crate::schema::{GraphProto, NodeProto, TensorProto};
 use crate::tensor;
-use perf4sight_network::Network;
+use perf4sight_network::{Network, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The remaining positions of one axis of a tensor.
@@ -34,7 +34,7 @@ pub(super) struct Places<'a> {
     /// What remains of nodes, by name.
     kept: &'a BTreeMap<&'a str, Kept<'a>>,
     /// The shapes of nodes before and now, by name.
-    shapes: BTreeMap<&'a str, [&'a perf4sight_network::Shape; 2]>,
+    shapes: BTreeMap<&'a str, [&'a Shape; 2]>,
 }
 
 /// The tensors that become shorter, and the stored ones that copies were made of, by the names of the copies.
@@ -82,10 +82,10 @@ impl<'a> Places<'a> {
         seen.and_then(|seen| self.shapes.get(seen.node.as_str())).is_some_and(|[before, now]| before != now)
     }
 
-    /// The sizes of a value in the file before and now; none that are not known to change alike.
+    /// The sizes of a value in the file before and now, the batch as a symbol.
     pub fn sizes(&self, value: &str) -> Option<[Dims; 2]> {
         let seen = self.values.get(value)?;
-        let dims = |shape: &perf4sight_network::Shape| match seen.batch {
+        let dims = |shape: &Shape| match seen.batch {
             Some(batch) => batch.tensor_dims(shape, Number::BATCH),
             None => shape.dims().iter().map(|&size| size.into()).collect(),
         };

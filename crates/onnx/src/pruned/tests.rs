@@ -428,8 +428,9 @@ fn numbers_of_channels_in_the_graph_are_those_that_remain() -> Result<()> {
     assert_eq!(weights["view.sizes"].1, [-1.0, 2.0, 2.0, 8.0, 8.0]);
     assert_eq!(weights["shuffled.sizes"].1, [-1.0, 4.0, 8.0, 8.0]);
     // Channels 0 and 3 go, the first two when they are shuffled.
-    let (all, shuffled, part): (Option<&[usize]>, Option<&[usize]>, Option<&[usize]>) =
-        (Some(&[1, 2, 4, 5]), Some(&[2, 3, 4, 5]), Some(&[1, 2]));
+    let all: Option<&[usize]> = Some(&[1, 2, 4, 5]);
+    let shuffled: Option<&[usize]> = Some(&[2, 3, 4, 5]);
+    let part: Option<&[usize]> = Some(&[1, 2]);
     let kept = [("a", [None, all]), ("shuffled", [None, shuffled]), ("part", [None, part]), ("b", [part, None])];
     let (weights, _) = written([&with_shuffle(3, [1, 4]), &with_shuffle(2, [0, 2])], &kept, 3)?;
     assert_eq!((&weights["part.starts"].1, &weights["part.ends"].1), (&vec![0.0], &vec![2.0]));
