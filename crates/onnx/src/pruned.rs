@@ -46,7 +46,7 @@ const LARGEST: usize = i32::MAX as usize;
 const IN_PYTHON: &str = "prune the module itself, from Python (perf4sight.prune, which needs code that takes its sizes from its tensors); or leave out --weights";
 
 /// Writes `pruned` to `out` as the file `source` with fewer channels: the layers in `kept`, by name, keep these slices of their
-/// weights. `dims` gives the sizes of dimensions that the file leaves open.
+/// weights, and what other nodes in it make keeps these channels. `dims` gives the sizes of dimensions that the file leaves open.
 ///
 /// # Errors
 /// A file without weights; one that computes with sizes that are written into it, so that it would not be the pruned network; a file in
