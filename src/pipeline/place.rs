@@ -6,6 +6,7 @@ use perf4sight_base::path_name::shown;
 use perf4sight_base::{atomic_write, input_file};
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What is written to a place.
@@ -24,6 +25,9 @@ const LONGEST: usize = 255;
 pub(super) fn check(path: &Path, form: Form) -> Result<(), String> {
     if path.iter().any(|name| name.len() > LONGEST) {
         return Err(format!("a name in it is longer than {LONGEST} bytes"));
+    }
+    if form == Form::File && path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err("its name ends as that of a folder".to_owned());
     }
     let path = match form {
         Form::File if input_file::is_inherited(path) => return Ok(()),

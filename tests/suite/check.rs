@@ -58,6 +58,14 @@ fn results_of_two_sections_in_one_place() {
     both_refuse("[statistic]\ntraces = #\nout = new\n[collect]\ntraces = #\nout = ./new\n", 3, 6, "writes new, too");
     let reports = "[breakdown]\ntraces = #\nout = new\n[replay]\ntraces = #\nout = report/../new\n";
     both_refuse(reports, 3, 6, "[breakdown] writes new/report.html, too");
+    for (section, name) in
+        [("breakdown", "breakdown.csv"), ("replay", "operations.csv"), ("optimize", "spec/tensor_partition_spec.txt")]
+    {
+        let into = format!(
+            "[statistic]\ntraces = #\nout = new/{name}\noverwrite = True\n[{section}]\ntraces = #\nout = new\n"
+        );
+        both_refuse(&into, 3, 7, &format!("[statistic] writes new/{name}, too"));
+    }
     let below = "[statistic]\ntraces = #\nout = new\n[replay]\ntraces = #\nout = new/replay\n";
     both_refuse(below, 3, 6, "[statistic] writes new, too");
     // What two sections write into a pipe stands one behind the other.
@@ -79,6 +87,7 @@ fn results_where_none_can_be_written() {
         both_refuse(&format!("[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = {folder}\n"), 3, 4, words);
     }
     both_refuse("[collect]\ntraces = #\nout = report\n", 3, 3, "it is a folder");
+    both_refuse("[collect]\ntraces = #\nout = new/all/\n", 3, 3, "its name ends as that of a folder");
     both_refuse("[collect]\ntraces = #\nout = loop\n", 3, 3, "too many links");
     // NAME_MAX of Linux is 255 bytes.
     both_refuse(&format!("[collect]\ntraces = #\nout = new/{}\n", "x".repeat(256)), 3, 3, "longer than 255 bytes");

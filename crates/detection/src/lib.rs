@@ -220,7 +220,7 @@ impl Detection {
             fills: self.trace.iter().map(|folder| KeyedPath::new("trace", folder)).collect(),
             ..Outline::default()
         }
-        .report("out", &self.out)
+        .results("out", &self.out, [SETTINGS, REPORT, store::FILE])
         .check("data", [&self.task.data], |_| self.check())
         .check_value("out", || self.check_results()))
     }

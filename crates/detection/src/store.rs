@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const FILE: &str = "measurements.json";
+pub(super) const FILE: &str = "measurements.json";
 const FORMAT: u32 = 1;
 /// Room that is left on the disk before anything is measured, in bytes.
 const ROOM: usize = 256 << 10;

@@ -53,8 +53,7 @@ impl Foreseen {
 
 /// Where a path leads, however it is spelled: relative, with `..`, or through links. What is not there yet follows as it is spelled.
 pub(crate) fn place(path: &Path) -> PathBuf {
-    let path = atomic_write::followed(path).unwrap_or_else(|_| path.to_owned());
-    let path = std::path::absolute(&path).unwrap_or(path);
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut place = PathBuf::new();
     let mut missing = 0_usize;
     for part in path.components() {
@@ -64,6 +63,12 @@ pub(crate) fn place(path: &Path) -> PathBuf {
             continue;
         }
         place.push(part);
+        if missing == 0
+            && let Ok(led) = atomic_write::followed(&place)
+        {
+            // A link may lead to what is not there yet.
+            place = led;
+        }
         match Some(&place).filter(|_| missing == 0).and_then(|place| place.canonicalize().ok()) {
             Some(there) => place = there,
             None => missing += 1,
@@ -85,11 +90,17 @@ mod tests {
         fs::create_dir(at("there")).unwrap();
         symlink("there", at("link")).unwrap();
         symlink("there/new/net.onnx", at("dangling")).unwrap();
+        symlink("there/new", at("folder")).unwrap();
         let mut foreseen = Foreseen::default();
         foreseen.add(&Outline { writes: vec![KeyedPath::new("out", at("there/new/net.onnx"))], ..Outline::default() });
-        for name in
-            ["there/new/net.onnx", "link/new/net.onnx", "there/new/../new/./net.onnx", "dangling", "link/../there/new"]
-        {
+        for name in [
+            "there/new/net.onnx",
+            "link/new/net.onnx",
+            "there/new/../new/./net.onnx",
+            "dangling",
+            "folder/net.onnx",
+            "link/../there/new",
+        ] {
             assert!(foreseen.exists(&at(name)), "{name}");
         }
         for name in ["there/new/other.onnx", "new/net.onnx", "there/new/../net.onnx"] {

@@ -68,11 +68,16 @@ impl<'a> Outline<'a> {
         own.into_iter().fold(self, |outline, path| outline.check(key, [path.clone()], move |_| run(&path)))
     }
 
-    /// Adds a folder of results with a report, by the key that names it.
+    /// Adds a folder of results, by the key that names it, and the names of the files in it.
     #[must_use]
-    pub fn report(mut self, key: &'static str, folder: &Path) -> Self {
+    pub fn results(
+        mut self,
+        key: &'static str,
+        folder: &Path,
+        names: impl IntoIterator<Item = impl AsRef<Path>>,
+    ) -> Self {
         self.fills.push(KeyedPath::new(key, folder));
-        self.writes.push(KeyedPath::new(key, folder.join("report.html")));
+        self.writes.extend(names.into_iter().map(|name| KeyedPath::new(key, folder.join(name))));
         self
     }
 

@@ -13,6 +13,11 @@ const REPORT: &str = "report.html";
 /// The other files, in addition to those of the published toolkit.
 const OTHERS: [&str; 2] = ["breakdown.csv", "stacks.folded"];
 
+/// The names of all files.
+pub(super) fn names() -> impl Iterator<Item = String> {
+    [MARK, REPORT].into_iter().chain(OTHERS).map(str::to_owned).chain(published::names())
+}
+
 pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Result<ResultFiles> {
     let results = Results {
         mark: MARK,
@@ -20,7 +25,7 @@ pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Res
         format: FORMAT,
         lists: ["ranks", "warnings"],
         replaces_input: "an input would be replaced by a file of the breakdown",
-        names: [MARK, REPORT].into_iter().chain(OTHERS).map(str::to_owned).chain(published::names()).collect(),
+        names: names().collect(),
     };
     ResultFiles::new(out, results, inputs)
 }

@@ -132,7 +132,7 @@ impl Section for Breakdown {
             reads: self.traces.iter().map(read("traces")).chain(self.compare.iter().map(read("compare"))).collect(),
             ..Outline::default()
         }
-        .report("out", &self.out)
+        .results("out", &self.out, files::names())
         .check_value("out", || self.files().map(drop))
         .check("traces", &self.traces, |_| check(&self.traces))
         .check("compare", &self.compare, |_| check(&self.compare)))

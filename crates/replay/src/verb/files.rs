@@ -13,6 +13,9 @@ pub(super) const TIMELINE: &str = "timeline.json.gz";
 /// Other verbs write a file of the same name.
 pub(super) const REPORT: &str = "report.html";
 
+/// All of them.
+pub(super) const NAMES: [&str; 5] = [JSON, CSV, OPERATIONS, TIMELINE, REPORT];
+
 /// An empty list of files.
 ///
 /// # Errors
@@ -24,7 +27,7 @@ pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Res
         format: FORMAT,
         lists: ["who_waits_for_whom", "warnings"],
         replaces_input: "a trace has the name of a file that the replay writes",
-        names: [JSON, CSV, OPERATIONS, TIMELINE, REPORT].map(str::to_owned).to_vec(),
+        names: NAMES.map(str::to_owned).to_vec(),
     };
     ResultFiles::new(out, results, inputs)
 }

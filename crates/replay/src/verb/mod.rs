@@ -284,7 +284,7 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
 impl Section for Replay {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let outline = Outline::of_traces("compares the ranks in", &self.traces)
-            .report("out", &self.out)
+            .results("out", &self.out, files::NAMES)
             .check_value("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
         Ok(self.request.outline(outline))

@@ -62,7 +62,7 @@ impl Divisible for Sensitivity {
             time: self.budget,
             ..Outline::default()
         }
-        .report("out", &self.out))
+        .results("out", &self.out, write::NAMES))
     }
 
     fn noun(&self) -> Noun {

@@ -288,7 +288,7 @@ impl Section for Sensitivity {
             time: self.budget,
             ..Outline::default()
         }
-        .report("out", &self.out)
+        .results("out", &self.out, write::NAMES)
         .check_value("command", || self.check_program())
         .check_value("cpu", || self.check_cpus())
         .check_value("out", || self.check_results()))

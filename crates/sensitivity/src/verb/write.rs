@@ -35,7 +35,8 @@ fn has_room(folder: &Path, out: &Path) -> Result<()> {
     })
 }
 
-const NAMES: [&str; 7] =
+/// The names of all files.
+pub(super) const NAMES: [&str; 7] =
     ["profile.json", "published.json", "throughput.csv", "curve.csv", "matrix.csv", "storage.csv", "report.html"];
 
 /// Refuses, before measuring, a folder in which one of these files is not ours: with `has_points`, all are ours.

@@ -160,13 +160,20 @@ impl<'a> Values<'a> {
     pub fn command(&self, key: &str) -> Result<Vec<String>> {
         let command: Vec<String> = self.get::<Option<Vec<String>>>(key)?.unwrap_or_default();
         let command: Vec<String> = match command.as_slice() {
-            [line] if !self.is_behind_dashes(key) => line.split_whitespace().map(str::to_owned).collect(),
+            [line] if !self.is_behind_dashes(key) && !self.is_list(key) => {
+                line.split_whitespace().map(str::to_owned).collect()
+            }
             _ => command,
         };
         match no_program(&command) {
             Some((problem, repaired)) => Err(self.error(key, problem).help(format!("write {repaired}"))),
             None => Ok(command),
         }
+    }
+
+    fn is_list(&self, key: &str) -> bool {
+        let entry = self.section.and_then(|section| section.entry(key));
+        entry.is_some_and(|entry| matches!(entry.value, Value::List(_)))
     }
 
     fn is_behind_dashes(&self, key: &str) -> bool {

@@ -119,7 +119,9 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
 impl Section for CreateNetworkDataset {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
-        let writes = variants.map(|variant| KeyedPath { key: "model_path", path: self.file(&variant) }).collect();
+        let tables = [VARIANTS, UNPRUNABLE].map(|name| self.folder().join(name));
+        let writes = variants.map(|variant| self.file(&variant)).chain(tables);
+        let writes = writes.map(|path| KeyedPath { key: "model_path", path }).collect();
         let files = self.sources.iter().filter_map(Source::file);
         let levels = self.levels.len();
         let step = |source: &Source| format!("prune {} to {levels} levels into {}", source, self.folder().display());

@@ -6,7 +6,7 @@ use super::{Choice, NOT_KEPT, Planned, Profile, estimate, profile_log};
 use crate::device::check_all;
 use crate::device::kind::DeviceKind;
 use crate::plan::{Ledger, Share, Status};
-use crate::records::row_file;
+use crate::records::{PROVENANCE_FILE, row_file};
 use perf4sight_base::error::Result;
 use perf4sight_machine::description::Description;
 use perf4sight_step::workload::Variable;
@@ -112,7 +112,9 @@ impl Profile {
         outline.steps.push(format!("appends rows to {}/{{{}}}/{{variant}}-gt.csv", log_dir.display(), self.words()));
         let rows = profile_log::files(planned).into_iter();
         let place = |(variant, variable)| KeyedPath { key: "log_dir", path: row_file(log_dir, variable, &variant) };
+        outline.writes.push(KeyedPath { key: "log_dir", path: log_dir.join(PROVENANCE_FILE) });
         outline.writes.extend(rows.map(place));
+        outline.fills.push(KeyedPath { key: "log_dir", path: log_dir.clone() });
     }
 
     fn words(&self) -> String {

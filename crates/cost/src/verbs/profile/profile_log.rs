@@ -205,13 +205,14 @@ pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Variable)> {
     planned.iter().flat_map(Planned::identities).map(|identity| (identity.variant, identity.variable)).collect()
 }
 
-/// The existing provenance, or a new one if there are no rows.
+/// The existing provenance, or a new one if there are no rows. A file of its name that is none is refused, and not replaced.
 pub(super) fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
     let fresh = Provenance { setting: now.clone(), runs: Vec::new() };
+    let found = Provenance::load(log_dir)?;
     if !records::any_rows(log_dir) {
         return Ok(fresh);
     }
-    let Some(found) = Provenance::load(log_dir)? else {
+    let Some(found) = found else {
         return Err(Error::input("there are rows here, but their machine is not recorded")
             .file(log_dir)
             .expected(records::PROVENANCE_FILE)

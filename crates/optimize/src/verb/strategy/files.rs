@@ -20,6 +20,11 @@ const OF_PASSES: [&str; 4] = [
     "search_trajectory.txt",
 ];
 
+/// The names of all files.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    [JSON, REPORT, STRATEGY].into_iter().chain(OF_PASSES)
+}
+
 /// An empty list of files. `kept` is a file that is read and not written, such as groups of an earlier strategy: it stays.
 ///
 /// # Errors
@@ -32,12 +37,7 @@ pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>, kept: 
         format: FORMAT,
         lists: ["proposals", "warnings"],
         replaces_input: "optimize reads this file and would replace it with a result",
-        names: [JSON, REPORT, STRATEGY]
-            .into_iter()
-            .chain(OF_PASSES)
-            .filter(|name| !is_kept(name))
-            .map(str::to_owned)
-            .collect(),
+        names: names().filter(|name| !is_kept(name)).map(str::to_owned).collect(),
     };
     ResultFiles::new(out, results, inputs)
 }

@@ -191,7 +191,7 @@ impl Strategy {
     /// A folder that has files of other programs.
     pub fn outline(&self) -> Result<Outline<'_>> {
         let mut outline = Outline::of_traces("finds what to change in", &self.traces)
-            .report("out", &self.out)
+            .results("out", &self.out, files::names())
             .check_value("pass", || self.chosen().map(drop))
             .check_value("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
