@@ -85,7 +85,7 @@ impl Start {
         warnings.extend(runs_ahead(analysis, &recorded));
         warnings.extend(without_wrapper(recorded.typical.graph.calls()));
         let mut is_plain = false;
-        if let Some(plain) = request.plain(analysis) {
+        if let Some(plain) = request.plain(analysis, &recorded.steps) {
             request.check_plain(&recorded)?;
             let distortion = recorded.take_out_distortion(plain);
             is_plain = distortion.correction != Correction::None;

@@ -124,7 +124,8 @@ impl Replayed {
         let [least, undisturbed, as_recorded] = [recorded.least(), recorded.typical.clone(), recorded.as_recorded()]
             .map(|step| step.time(&simulate(&step.graph)));
         request.check_plain(&recorded)?;
-        let distortion = request.plain(analysis).map(|plain| (plain, recorded.take_out_distortion(plain)));
+        let distortion =
+            request.plain(analysis, &recorded.steps).map(|plain| (plain, recorded.take_out_distortion(plain)));
         let communication = request.communication(&recorded)?;
         let ahead = ahead(analysis, &recorded);
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));

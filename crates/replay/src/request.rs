@@ -10,6 +10,7 @@ use crate::simulate::simulate;
 use crate::what_if::{Change, InHalf, Known, depends_on_step, parse_with};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
+use perf4sight_base::stats::mean;
 use perf4sight_base::units::Milliseconds;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{KeyedPath, Outline};
@@ -52,10 +53,20 @@ impl Request {
         named.into_iter().filter_map(|(key, path)| Some(KeyedPath::new(key, path.as_ref()?)))
     }
 
-    /// A job's step without the profiler: as given, else as it was timed next to the traces; none if it is not known.
-    pub fn plain(&self, analysis: &Analysis) -> Option<PlainStep> {
+    /// A job's step without the profiler: as given, else as it was timed next to the traces; none if it is not known. Both are of all steps:
+    /// where some alone are replayed, these are taken to be as much longer or shorter than all as they were recorded.
+    pub fn plain(&self, analysis: &Analysis, replayed: &[usize]) -> Option<PlainStep> {
         let given = self.plain.map(|time| time.saturating_mul(analysis.job.cycle as u64));
-        given.map(PlainStep::given).or(analysis.plain.clone().ok().flatten())
+        let plain = given.map(PlainStep::given).or(analysis.plain.clone().ok().flatten())?;
+        let lengths = analysis.job.lengths();
+        let own: Vec<f64> = replayed.iter().filter_map(|step| lengths.get(*step).copied()).collect();
+        Some(match own.len() < lengths.len() && !own.is_empty() {
+            true => PlainStep {
+                steps: plain.steps,
+                ..PlainStep::given((plain.mean as f64 * mean(&own) / mean(&lengths)) as u64)
+            },
+            false => plain,
+        })
     }
 
     /// Checks a scenario, before any trace is read.

@@ -1437,6 +1437,29 @@ fn what_threads_that_are_ahead_do_now_and_then_is_hidden() {
     assert!((before - 31.0).abs() < 0.2, "{before}");
 }
 
+/// One rank whose steps take 10 ms, and 30 with a checkpoint in every third: 8 of 12 are replayed, and a plain step of 50/3 ms on average is one
+/// of 10 of these.
+#[test]
+fn a_plain_step_is_the_mean_of_all_steps_where_some_are_replayed() {
+    let folder = TempDir::new().unwrap();
+    let (mut events, mut begin) = (Vec::new(), 0.0);
+    for number in 0..12 {
+        let saves = number % 3 == 2;
+        let length = if saves { 30_000.0 } else { 10_000.0 };
+        events.push(step(number, [begin, length]));
+        events.push(on(7, "cpu_op", "aten::mm", [begin, 9_990.0], ""));
+        events.extend(saves.then(|| on(7, "cpu_op", "save", [begin + 10_000.0, 19_990.0], "")));
+        begin += length;
+    }
+    write(folder.path(), 0, 1, 0, &events);
+    let request = Request { plain: Some(50_000_000 / 3), ..request("operations 'aten::mm' x 0.5") };
+    let replayed = Replayed::of(&Analysis::of(read(&folder)), &request).unwrap();
+    let (_, distortion) = replayed.distortion.unwrap();
+    assert!((distortion.plain as f64 / 10e6 - 1.0).abs() < 1e-3, "{distortion:?}");
+    let after = replayed.answered().next().unwrap().1.after.time;
+    assert!((after / 5e6 - 1.0).abs() < 0.02, "{after}");
+}
+
 /// Rank 2 is late by 100 us in each step: by ten operators that take 10 us longer each, or by one whose name is another one every time.
 #[test]
 fn what_a_straggler_does_longer_under_many_names_is_named_by_its_kind() {

@@ -262,7 +262,7 @@ impl Job {
         });
         let joined = (self.cycle > 1).then(|| {
             format!(
-                "what the ranks exchange repeats every {0} steps, as where gradients are accumulated: {0} are taken as one step, and all times of a step are of that; a plain_step_ms is the mean of the {0}",
+                "what the ranks exchange repeats every {0} steps, as where gradients are accumulated: {0} are taken as one step, and all times of a step are of that; a plain_step_ms is of one of the {0}, on average",
                 self.cycle
             )
         });
@@ -282,6 +282,13 @@ impl Job {
             .chain(doubts)
             .chain(launches)
             .collect()
+    }
+
+    /// Nanoseconds of each step as its longest rank marked it, at least one.
+    pub fn lengths(&self) -> Vec<f64> {
+        let of_rank = |(rank, step): (&Rank, &usize)| rank.steps[*step].window.1 - rank.steps[*step].window.0;
+        let longest = |step: &JobStep| self.ranks.iter().zip(&step.of).map(of_rank).max().unwrap_or(0);
+        self.steps.iter().map(|step| longest(step).max(1) as f64).collect()
     }
 
     /// The ranks that are not given; empty if the number of ranks is not known.
