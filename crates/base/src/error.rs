@@ -188,6 +188,11 @@ impl Error {
         self.file.is_some()
     }
 
+    /// Whether the message begins with a line of a file.
+    pub fn has_line(&self) -> bool {
+        self.line.is_some()
+    }
+
     /// What [`Error::help`] set.
     pub fn remedy(&self) -> Option<&str> {
         self.help.as_deref()

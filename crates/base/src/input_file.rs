@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 /// Names of files that this process inherited open, as from `<(command)` of a shell: their other end is connected.
@@ -75,7 +75,8 @@ pub fn decoded(bytes: Vec<u8>, file: &Path, doing: &str) -> Result<String> {
 pub fn text_if_there(file: &Path, doing: &str) -> Result<Option<String>> {
     match file.try_exists() {
         Ok(false) => Ok(None),
-        _ => text(file, doing).map(Some),
+        Err(cause) if cause.kind() == ErrorKind::NotADirectory => Ok(None),
+        Ok(true) | Err(_) => text(file, doing).map(Some),
     }
 }
 

@@ -173,7 +173,9 @@ impl<'a> Values<'a> {
 
     fn is_list(&self, key: &str) -> bool {
         let entry = self.section.and_then(|section| section.entry(key));
-        entry.is_some_and(|entry| matches!(entry.value, Value::List(_)))
+        // An argument or override is read as one of several, whether or not it is written as a list.
+        let is_of_file = |entry: &&Entry| matches!(entry.origin, Origin::Line(_));
+        entry.filter(is_of_file).is_some_and(|entry| matches!(entry.value, Value::List(_)))
     }
 
     fn is_behind_dashes(&self, key: &str) -> bool {
