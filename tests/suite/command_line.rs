@@ -298,7 +298,7 @@ fn what_is_wrong_with_any_section_is_told_before_the_first_one_runs() {
         ("profile.device=tx3", 3, ["tx3", "tx2"]),
         ("profile.netwrk=resnet18", 3, ["[profile] netwrk: no such key", "\"network\""]),
         ("profile.network=vgg61", 4, ["vgg61", "mobilenetv2"]),
-        ("profile.log_dir=config.ini/logs", 3, ["[profile] test_config: cannot write", "config.ini is a file"]),
+        ("profile.log_dir=config.ini/logs", 3, ["[profile] log_dir: cannot write", "config.ini is a file"]),
         ("profile.stage=trainig", 3, ["stage", "training"]),
         ("create_network_dataset.networks=resnet81", 3, ["resnet81", "\"resnet18\""]),
         ("create_network_dataset.pruning_perc=[0,100]", 3, ["pruning_perc", "from 0 to 99"]),
