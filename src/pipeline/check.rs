@@ -55,8 +55,8 @@ fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: 
     };
     let outline = outline.map_err(|error| {
         let error = error.configured();
-        let is_placed = error.kind() == Kind::Config || error.has_line();
-        job.values.at_section(if is_placed { error } else { error.about(&format!("[{}]", job.name())) })
+        let has_place = error.kind() == Kind::Config || error.has_line();
+        job.values.at_section(if has_place { error } else { error.about(&format!("[{}]", job.name())) })
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
     Ok(outline)

@@ -11,7 +11,7 @@ pub struct PlainStep {
     pub time: u64,
     /// Their mean, which counts where steps differ in what they do.
     pub mean: u64,
-    /// The number of steps that were timed; none if their mean was given.
+    /// The number of steps that were timed; none if the time was given, or is of some of the steps alone.
     pub steps: Option<usize>,
 }
 

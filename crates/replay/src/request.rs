@@ -61,10 +61,7 @@ impl Request {
         let lengths = analysis.job.lengths();
         let own: Vec<f64> = replayed.iter().filter_map(|step| lengths.get(*step).copied()).collect();
         Some(match own.len() < lengths.len() && !own.is_empty() {
-            true => PlainStep {
-                steps: plain.steps,
-                ..PlainStep::given((plain.mean as f64 * mean(&own) / mean(&lengths)) as u64)
-            },
+            true => PlainStep::given((plain.mean as f64 * mean(&own) / mean(&lengths)) as u64),
             false => plain,
         })
     }

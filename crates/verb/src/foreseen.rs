@@ -63,15 +63,13 @@ pub(crate) fn place(path: &Path) -> PathBuf {
             continue;
         }
         place.push(part);
-        if missing == 0
-            && let Ok(led) = atomic_write::followed(&place)
-        {
-            // A link may lead to what is not there yet.
-            place = led;
+        if missing == 0 && place.is_symlink() {
+            // It may lead to what is not there yet.
+            let led = atomic_write::followed(&place).unwrap_or_else(|_| place.clone());
+            place = led.canonicalize().unwrap_or(led);
         }
-        match Some(&place).filter(|_| missing == 0).and_then(|place| place.canonicalize().ok()) {
-            Some(there) => place = there,
-            None => missing += 1,
+        if missing > 0 || !place.exists() {
+            missing += 1;
         }
     }
     place
