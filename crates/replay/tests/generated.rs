@@ -1909,3 +1909,37 @@ fn stages_of_a_pipeline_wait_in_turn_and_a_slow_link_is_told() {
     assert_eq!(unsure.slow_link(&analysis.exchanges), None);
     assert!(analysis.stragglers.iter().all(|one| one.busier < 0.005), "{:?}", analysis.stragglers);
 }
+
+/// Steps of 6 ms, behind every third of which rank 1 evaluates for 30 ms, within the step: it begins the next one 30 ms later, for which rank 0 waits. A step behind one
+/// like itself takes 6 ms, whatever rank 1 does.
+#[test]
+fn what_a_rank_did_until_it_began_its_step_is_told() {
+    for every in [2, 3] {
+        let folder = TempDir::new().unwrap();
+        let (mut begins, mut events) = ([0.0; 2], [Vec::new(), Vec::new()]);
+        for number in 0..12 {
+            let end = begins[1] + 6_000.0;
+            for (rank, events) in events.iter_mut().enumerate() {
+                let begin = begins[rank];
+                let evaluation = if rank == 1 && number % every == every - 1 { 30_000.0 } else { 0.0 };
+                let args = r#""Collective name":"allreduce","In msg nelems":64,"dtype":"Float","Group size":2"#;
+                events.push(on(20, "kernel", "gemm", [begin, 5_000.0], ""));
+                events.push(on(21, "kernel", ALL_REDUCE, [begin + 5_000.0, end - begin - 5_100.0], args));
+                events.push(event("cuda_runtime", "cudaDeviceSynchronize", [begin + 10.0, end - begin - 60.0], ""));
+                if evaluation > 0.0 {
+                    events.push(on(20, "kernel", "evaluate", [end, evaluation], ""));
+                }
+                events.push(step(number, [begin, end + evaluation - begin]));
+                begins[rank] = end + evaluation;
+            }
+        }
+        (0..).zip(&events).for_each(|(rank, events)| write(folder.path(), rank, 2, 0, events));
+        let first = Analysis::of(read(&folder)).stragglers.swap_remove(0);
+        let doing = || Activity::Kernel("evaluate".to_owned());
+        let told = [Activity::Before(Box::new(doing())), doing()];
+        let longest = first.excess.iter().find(|one| told.contains(&one.activity)).unwrap();
+        assert!(first.rank == 1 && longest.longer() > 14.9, "{first:?}");
+        let [before, after] = before_and_after(&folder, "rank 1 as the others");
+        assert!([before, after].iter().all(|time| (time - 6.0).abs() < 0.1), "{before} {after}");
+    }
+}

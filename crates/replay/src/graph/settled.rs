@@ -11,6 +11,10 @@ const MOST: usize = 8;
 /// Smaller differences in nanoseconds are none.
 const SAME: u64 = 1_000;
 
+/// A rank that begins later by this share of a step than it does behind a step like it followed another one. Chosen so that what other programs disturb is less: no
+/// recording of the tests comes near.
+const LATE: f64 = 0.2;
+
 fn is_same(more: &[i64], before: &[i64]) -> bool {
     more.len() == before.len() && more.iter().zip(before).all(|(more, before)| more.abs_diff(*before) <= SAME)
 }
@@ -53,14 +57,21 @@ impl StepGraph {
         self
     }
 
-    /// A step of the usual durations of several, whose kernels wait for their launch or in the queue as in these. Where queues hold work of earlier steps, it follows others
-    /// like it: what they usually hold belongs to no one of the steps.
+    /// A step of the usual durations of several, whose kernels wait for their launch or in the queue as in these. Where queues hold work of earlier steps, or a rank
+    /// begins late for what it did in other steps, it follows others like it: what these leave belongs to no one of the steps.
     pub(crate) fn with_queues(mut self, queues: &Queues) -> Self {
         if self.is_held() {
             return self.settled_with(queues);
         }
-        queues.fit(&mut self);
-        self
+        let schedule = queues.fit(&mut self);
+        if self.is_late(&schedule) { self.settled_with(queues) } else { self }
+    }
+
+    /// Whether a rank begins much later than it does behind a step like this one.
+    fn is_late(&self, schedule: &Schedule) -> bool {
+        let late = self.next_begins(&self.islands(), &[], schedule).into_iter();
+        let most = late.map(|(id, begin)| self.graph.node(id).duration.saturating_sub(begin)).max().unwrap_or(0);
+        most as f64 > LATE * self.time(schedule) as f64
     }
 
     /// Whether queues of GPUs hold work of earlier steps.

@@ -250,7 +250,7 @@ fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {
 /// Whether what is named takes so much longer on the first straggler than on the others that they have to wait for it, whatever
 /// the clocks show: a duration is by one clock.
 fn durations_show(first: &Straggler) -> bool {
-    let own = first.excess.iter().filter(|one| one.activity != Activity::LaterStart).take(NAMED);
+    let own = first.excess.iter().filter(|one| !one.activity.is_before()).take(NAMED);
     own.map(Excess::longer).sum::<f64>() >= HIDING * first.to_explain()
 }
 
@@ -317,26 +317,37 @@ fn reason(first: &Straggler, costs: Option<Costs>) -> String {
 /// What a rank does longer of which the milliseconds explain something.
 fn reasons(first: &Straggler, explains: impl Fn(f64) -> bool) -> Option<String> {
     // What takes longer in one step makes the rank begin the next one later.
-    let is_cause = |one: &&Excess| one.activity != Activity::LaterStart || !durations_show(first);
+    let is_later_start = |one: &Excess| one.activity == Activity::LaterStart && !durations_show(first);
+    let is_cause = |one: &&Excess| !one.activity.is_before() || is_later_start(one);
     let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);
-    let parts: Vec<String> = longest.map(excess).collect();
+    let parts: Vec<String> = longest.map(|one| excess(first, one)).collect();
     let when = if first.on_occasions { "; in these steps it" } else { "; it" };
     (!parts.is_empty()).then(|| format!("{when} {}", parts.join("; ")))
 }
 
-fn excess(one: &Excess) -> String {
+fn excess(first: &Straggler, one: &Excess) -> String {
     let longer = Milliseconds(one.longer());
-    if one.activity == Activity::LaterStart {
-        return format!("begins its step {longer} later than the others, and no trace shows why");
-    }
     let unasked = match &one.activity {
         Activity::Python(_) => " (between operators, which no what-if changes)",
+        Activity::LaterStart => {
+            return format!("begins its step {longer} later than the others, {}", until_then(first, one.longer()));
+        }
         Activity::Kernel(_)
         | Activity::DataLoading(_)
         | Activity::Operation(_)
         | Activity::Range(_)
-        | Activity::LaterStart
+        | Activity::Before(_)
         | Activity::Nothing { .. } => "",
     };
     format!("takes {longer} longer: {}, {}{unasked}", one.activity.kind(), brief(&one.activity.name()))
+}
+
+/// What a rank does until it begins its step later than the others, if that is most of it.
+fn until_then(first: &Straggler, later: f64) -> String {
+    let known = first.excess.iter().filter(|one| one.longer() >= MOST * later);
+    let doing = known.filter_map(|one| if let Activity::Before(doing) = &one.activity { Some(doing) } else { None });
+    match doing.max_by_key(|doing| !doing.is_together()) {
+        Some(doing) => format!("until then {}, {}", doing.kind(), brief(&doing.name())),
+        None => "and no trace shows why".to_owned(),
+    }
 }

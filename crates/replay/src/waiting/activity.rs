@@ -12,6 +12,9 @@ use std::fmt;
 /// The name of all activities of a kind.
 const TOGETHER: &str = "all together";
 
+/// Where a later start is.
+const BEFORE: &str = "before its step";
+
 /// What a rank does, by the names in its trace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activity {
@@ -27,6 +30,8 @@ pub enum Activity {
     Range(String),
     /// It has not begun its step, but another rank has.
     LaterStart,
+    /// It does this meanwhile, as part of its later start.
+    Before(Box<Activity>),
     /// Nothing is recorded until it goes on with this.
     Nothing {
         /// The name of what comes next in the step; none at its end.
@@ -44,6 +49,7 @@ impl Activity {
             Activity::Python(_) => "Python",
             Activity::Range(_) => "range",
             Activity::LaterStart => "later start",
+            Activity::Before(doing) => doing.kind(),
             Activity::Nothing { .. } => "nothing recorded",
         }
     }
@@ -57,12 +63,21 @@ impl Activity {
             Activity::Operation(_) => Activity::Operation(all()),
             Activity::Python(_) => Activity::Python(all()),
             Activity::Range(_) => Activity::Range(all()),
+            Activity::Before(doing) => Activity::Before(Box::new(doing.together())),
             Activity::LaterStart | Activity::Nothing { .. } => self.clone(),
         }
     }
 
-    pub(super) fn is_together(&self) -> bool {
-        self.name() == TOGETHER
+    pub(crate) fn is_together(&self) -> bool {
+        match self {
+            Activity::Before(doing) => doing.is_together(),
+            other => other.name() == TOGETHER,
+        }
+    }
+
+    /// Whether it is before its step, not in it.
+    pub(crate) fn is_before(&self) -> bool {
+        matches!(self, Activity::LaterStart | Activity::Before(_))
     }
 
     /// Its name in tables and files.
@@ -73,7 +88,8 @@ impl Activity {
             | Activity::Operation(name)
             | Activity::Python(name)
             | Activity::Range(name) => name.clone(),
-            Activity::LaterStart => "before its step".to_owned(),
+            Activity::LaterStart => BEFORE.to_owned(),
+            Activity::Before(doing) => format!("{} {BEFORE}", doing.name()),
             Activity::Nothing { before: Some(next) } => format!("before {next}"),
             Activity::Nothing { before: None } => "at the end of the step".to_owned(),
         }
@@ -88,7 +104,8 @@ impl fmt::Display for Activity {
             | Activity::DataLoading(_)
             | Activity::Operation(_)
             | Activity::Python(_)
-            | Activity::Range(_) => write!(f, "{} ({})", self.name(), self.kind()),
+            | Activity::Range(_)
+            | Activity::Before(_) => write!(f, "{} ({})", self.name(), self.kind()),
         }
     }
 }
@@ -104,8 +121,13 @@ pub fn activities(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Vec<Vec<
     let of_rank = |(index, rank): (usize, &Rank)| {
         let pieces = layers::of(rank, &exchanges.calls[index]);
         let of_step = |step: &JobStep| {
-            let mut sums = within(rank, &pieces, rank.steps[step.of[index]].work);
-            sums.insert(Activity::LaterStart, begin((index, step)) - first(index, step));
+            let own = &rank.steps[step.of[index]];
+            let mut sums = within(rank, &pieces, own.work);
+            let later = begin((index, step)) - first(index, step);
+            sums.insert(Activity::LaterStart, later);
+            let before = within(rank, &pieces, (own.window.0 - later, own.window.0)).into_iter();
+            let known = before.filter(|(doing, _)| !matches!(doing, Activity::Nothing { .. }));
+            sums.extend(known.map(|(doing, time)| (Activity::Before(Box::new(doing)), time)));
             sums
         };
         job.steps.iter().map(of_step).collect()

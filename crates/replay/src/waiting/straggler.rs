@@ -109,7 +109,8 @@ fn stands_out(waiting: &Waiting, rank: usize, ranks: usize) -> bool {
 
 /// Milliseconds that a rank works longer than the median of the others. What is before its first and after its last work is none.
 fn busier(rank: usize, usual: &[BTreeMap<&Activity, f64>]) -> f64 {
-    let is_work = |activity: &Activity| !matches!(activity, Activity::LaterStart | Activity::Nothing { before: None });
+    let is_work =
+        |activity: &Activity| !activity.is_before() && !matches!(activity, Activity::Nothing { before: None });
     let work = |own: &BTreeMap<&Activity, f64>| -> f64 {
         own.iter().filter(|(activity, _)| is_work(activity)).map(|(_, time)| time).sum()
     };
