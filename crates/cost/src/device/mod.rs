@@ -192,11 +192,11 @@ impl Measurement {
 /// The longest error message of a worker that is kept, in characters.
 const LONGEST_REASON: usize = 4000;
 
-/// A worker's message in one line of at most [`LONGEST_REASON`] characters. Line breaks and characters that change the
+/// A worker's message in one line of at most [`LONGEST_REASON`] characters. What an error expects and advises follows it; other line breaks and characters that change the
 /// direction of text are escaped; otherwise a worker could forge lines of output.
 fn one_line(words: &str) -> String {
     let mut line = String::new();
-    for character in words.trim().chars().take(LONGEST_REASON) {
+    for character in words.trim().replace("\n  ", "; ").chars().take(LONGEST_REASON) {
         match character {
             '"' | '\'' | '\\' => line.push(character),
             _ => line.extend(character.escape_debug()),

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 #[test]
 fn words_of_a_worker_stay_one_short_line() {
     assert_eq!(one_line(" a \"name\"\nerror: forged\r\u{202e} "), "a \"name\"\\nerror: forged\\r\\u{202e}");
+    assert_eq!(one_line("damaged\n  expected: a file\n  help: none"), "damaged; expected: a file; help: none");
     assert_eq!(one_line(&"é".repeat(1 << 20)).chars().count(), LONGEST_REASON);
 }
 
