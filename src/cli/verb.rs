@@ -5,9 +5,7 @@ use clap::builder::{FalseyValueParser, OsStringValueParser, StringValueParser, T
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use perf4sight_base::error::Result;
-use perf4sight_verb::config::{
-    Conflicts, Document, Entry, Form, Kind, Missing, Origin, Setting, Surface, Table, Value, Values,
-};
+use perf4sight_verb::config::{Document, Entry, Form, Kind, Missing, Origin, Setting, Surface, Table, Value, Values};
 use perf4sight_verb::{Verb, VerbSpec};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -44,14 +42,8 @@ fn settings(table: &Table) -> impl Iterator<Item = &'static Setting> {
 
 fn arguments(table: &Table) -> impl Iterator<Item = Arg> {
     settings(table).map(|setting| {
-        let conflicts: Vec<&str> = match setting.argument.conflicts {
-            Conflicts::With(keys) => keys.to_vec(),
-            Conflicts::WithAllBut(keys) => {
-                let others = settings(table).map(|other| other.key);
-                others.filter(|key| *key != setting.key && !keys.contains(key)).collect()
-            }
-        };
-        argument(setting).conflicts_with_all(conflicts)
+        let conflicts = settings(table).filter(|other| setting.contradicts(other)).map(|other| other.key);
+        argument(setting).conflicts_with_all(conflicts.collect::<Vec<_>>())
     })
 }
 

@@ -126,7 +126,9 @@ impl SimulatedStep {
         let least = least.map_or_else(String::new, |(change, bytes)| format!("; {change} takes {bytes}"));
         Error::unfit(format!("no change of these fits a step of {} samples into {budget}{least}", self.batch))
             .file(&self.network)
-            .help("shard weights over the ranks (fully_shard), take fewer samples, or allow more --memory-budget")
+            .help(
+                "shard weights over the ranks (fully_shard), take fewer samples, or allow more memory (memory_budget)",
+            )
     }
 }
 

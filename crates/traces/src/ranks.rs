@@ -6,7 +6,7 @@ use crate::trace::Trace;
 use crate::{kineto, sqlite};
 use perf4sight_base::error::{Error, Kind, Result};
 use perf4sight_base::units::listed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -121,7 +121,17 @@ fn files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>> {
             false => files.push((path.clone(), false)),
         }
     }
-    Ok(files)
+    match named_twice(&files) {
+        Some(file) => Err(Error::usage("this trace is named twice").file(file).help("name each trace once")),
+        None => Ok(files),
+    }
+}
+
+/// A file that is there twice, however its paths are spelled.
+fn named_twice(files: &[(PathBuf, bool)]) -> Option<&Path> {
+    let mut known = BTreeSet::new();
+    let mut files = files.iter().map(|(file, _)| file.as_path());
+    files.find(|file| !known.insert(file.canonicalize().unwrap_or_else(|_| file.to_path_buf())))
 }
 
 /// The traces read so far, by rank.

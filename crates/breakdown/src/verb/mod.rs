@@ -29,6 +29,7 @@ use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use run::Run;
 use serde_json::Value;
+use std::fs;
 use std::path::PathBuf;
 
 pub static SPEC: Spec = Spec {
@@ -87,6 +88,9 @@ impl Verb for Breakdown {
 
 const READING: u64 = 2;
 
+/// Traces are read before anything runs where they have at most so many bytes, gzipped or not.
+const QUICK: u64 = 8 << 20;
+
 /// Draws and writes all files; returns the contents of `breakdown.json`.
 fn write(mut files: ResultFiles, shown: &mut Shown) -> Result<Value> {
     let folded = FoldedStacks::of(&shown.run);
@@ -135,7 +139,8 @@ impl Section for Breakdown {
         .results("out", &self.out, files::names())
         .check_value("out", || self.files().map(drop))
         .check("traces", &self.traces, |_| check(&self.traces))
-        .check("compare", &self.compare, |_| check(&self.compare)))
+        .check("compare", &self.compare, |_| check(&self.compare))
+        .check("iteration", self.traces.iter().chain(&self.compare), |_| self.check_iteration()))
     }
 }
 
@@ -155,6 +160,19 @@ impl Breakdown {
 
     fn files(&self) -> Result<ResultFiles> {
         files::new(&self.out, self.traces.iter().chain(&self.compare).map(PathBuf::as_path))
+    }
+
+    /// Refuses a name that marks no iterations, where traces are read in seconds.
+    fn check_iteration(&self) -> Result<()> {
+        let files = self.traces.iter().chain(&self.compare).flat_map(|path| match path.is_dir() {
+            true => fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect(),
+            false => vec![path.clone()],
+        });
+        let bytes: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+        match self.iteration.is_some() && bytes <= QUICK {
+            true => self.read(&Progress::silent(2 * READING)).map(drop),
+            false => Ok(()),
+        }
     }
 
     fn read(&self, progress: &Progress) -> Result<Shown> {

@@ -73,14 +73,28 @@ fn graph(start: &Start) -> UnitGraph {
     UnitGraph::of(&start.recorded.typical, &start.schedule, start.slowest(), &|_| true)
 }
 
+/// The lines of a `cluster_mapping.txt`, numbered from 1.
+///
+/// # Errors
+/// A file that cannot be read, or that names no group.
+pub fn group_lines(file: &Path) -> Result<Vec<(usize, String)>> {
+    let text = input_file::text(file, "read groups of operations")?;
+    let lines = text.lines().map(str::to_owned).enumerate().map(|(line, text)| (line + 1, text));
+    let lines: Vec<(usize, String)> = lines.filter(|(_, text)| !text.trim().is_empty()).collect();
+    match lines.is_empty() {
+        true => Err(Error::input("it names no group")
+            .file(file)
+            .expected("lines of an operation and the number of its group")),
+        false => Ok(lines),
+    }
+}
+
 /// The cluster of each unit in a `cluster_mapping.txt`.
 fn read(start: &Start, graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
-    let text = input_file::text(file, "read groups of operations")?;
     let names = graph.unique_names();
     let units: HashMap<&str, usize> = names.iter().enumerate().map(|(unit, name)| (name.as_str(), unit)).collect();
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let row = |(line, text): (usize, &str)| -> Result<(usize, String)> {
-        let at = |error: Error| error.file(file).line(line + 1);
+    let row = |line: usize, text: &str| -> Result<(usize, String)> {
+        let at = |error: Error| error.file(file).line(line);
         let (name, cluster) = text.trim().rsplit_once(' ').ok_or_else(|| {
             at(Error::input(format!("\"{text}\" names no group")).expected("an operation and the number of its group"))
         })?;
@@ -94,17 +108,12 @@ fn read(start: &Start, graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, 
         Ok((*unit, cluster.to_owned()))
     };
     let mut clusters = HashMap::new();
-    for line in lines {
-        let (unit, cluster) = row(line)?;
+    for (line, text) in group_lines(file)? {
+        let (unit, cluster) = row(line, &text)?;
         if clusters.insert(unit, cluster).is_some() {
             let twice = format!("the operation {} is in two groups", names[unit]);
-            return Err(Error::input(twice).file(file).line(line.0 + 1).expected("each operation in one line"));
+            return Err(Error::input(twice).file(file).line(line).expected("each operation in one line"));
         }
-    }
-    if clusters.is_empty() {
-        return Err(Error::input("it names no group")
-            .file(file)
-            .expected("lines of an operation and the number of its group"));
     }
     check_neighbours(start, graph, &names, &clusters).map_err(|error| error.file(file))?;
     Ok(clusters)

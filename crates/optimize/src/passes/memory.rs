@@ -200,7 +200,7 @@ fn judged(most: Option<Memory>, least: Bytes) -> std::result::Result<Memory, Str
 
 fn unfit(budget: Bytes, why: &str) -> Error {
     Error::unfit(format!("no change of these fits into {budget}: {why}"))
-        .help("shard them over the ranks (fully_shard), or allow more --memory-budget")
+        .help("shard them over the ranks (fully_shard), or allow more memory (memory_budget)")
 }
 
 /// What no smaller batch takes less of: what lasts, and all gradients, which are there when backward ends. `zero_grad` frees them by default; where what

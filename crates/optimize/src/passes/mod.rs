@@ -10,8 +10,9 @@ mod op_fusion;
 mod optimizer;
 mod tensor_fusion;
 
+pub use from_op_fusion::group_lines;
 pub use joint::jointly;
-pub use op_fusion::searched_graph;
+pub use op_fusion::{candidate_lines, searched_graph};
 
 use crate::changes::{Autocast, Group};
 use crate::search::{GoOn, Searches, Visit};

@@ -172,30 +172,36 @@ fn keep(fused: Vec<FusedOperations>, proposal: Proposal, found: &mut Found) {
     found.proposals.push(proposal);
 }
 
+/// The lines of a file of operations that may be fused, numbered from 1.
+///
+/// # Errors
+/// A file that cannot be read, or that names no operation.
+pub fn candidate_lines(file: &Path) -> Result<Vec<(usize, String)>> {
+    let text = input_file::text(file, "read the operations that may be fused")?;
+    let lines = text.lines().enumerate().map(|(line, text)| (line + 1, text.trim().to_owned()));
+    let lines: Vec<(usize, String)> = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#')).collect();
+    match lines.is_empty() {
+        true => Err(Error::input("no operation is named that may be fused")
+            .file(file)
+            .expected("names of operations as in the traces, one a line")),
+        false => Ok(lines),
+    }
+}
+
 /// The operations of a file, one a line, each of which was recorded.
 fn candidates(start: &Start, file: &Path) -> Result<BTreeSet<String>> {
-    let text = input_file::text(file, "read the operations that may be fused")?;
     let recorded: BTreeSet<&str> = start.recorded.typical.graph.calls().names().collect();
-    let lines = text.lines().enumerate().map(|(line, text)| (line + 1, text.trim()));
-    let lines = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'));
-    let name = |(line, text): (usize, &str)| {
-        let found =
-            [text.to_owned(), format!("aten::{text}")].into_iter().find(|name| recorded.contains(name.as_str()));
+    let name = |(line, text): (usize, String)| {
+        let found = [text.clone(), format!("aten::{text}")].into_iter().find(|name| recorded.contains(name.as_str()));
         found.ok_or_else(|| {
             let error = Error::input(format!("no operation \"{text}\" was recorded")).file(file).line(line);
-            match nearest(text, recorded.iter().copied()) {
+            match nearest(&text, recorded.iter().copied()) {
                 Some(near) => error.help(format!("did you mean {near}?")),
                 None => error.expected("names of operations as in the traces, one a line"),
             }
         })
     };
-    let names: BTreeSet<String> = lines.map(name).collect::<Result<_>>()?;
-    match names.is_empty() {
-        false => Ok(names),
-        true => Err(Error::input("no operation is named that may be fused")
-            .file(file)
-            .expected("names of operations as in the traces, one a line")),
-    }
+    candidate_lines(file)?.into_iter().map(name).collect()
 }
 
 /// What the searches rest on.

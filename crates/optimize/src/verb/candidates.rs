@@ -140,7 +140,7 @@ fn of_stages(file: &Path, model: &StagedModel, budget: Option<Bytes>, context: &
     staged::warn_of_unmeasured(&predicted, context);
     if budget.is_some() && predicted.iter().any(|plan| plan.peak_bytes.is_none()) {
         return Err(Error::input("the model knows nothing of memory")
-            .help("fit it on plans with max_mem, or leave --memory-budget out"));
+            .help("fit it on plans with max_mem, or leave memory_budget out"));
     }
     Ok(plans.iter().zip(predicted).map(|(plan, predicted)| staged_candidate(plan, predicted, budget)).collect())
 }

@@ -79,7 +79,7 @@ impl ChoosePlan {
             leanest.map_or(String::new(), |one| format!("; the leanest takes about {}: {}", one.peak, one.name));
         let budget = self.memory_budget.map_or(String::new(), |budget| format!(" into {budget}"));
         Error::unfit(format!("none of {} fits{budget}{leanest}", counted(candidates.len() as u64, "plan")))
-            .help("more tensor or pipeline parallelism, a smaller micro-batch, or a larger --memory-budget")
+            .help("more tensor or pipeline parallelism, a smaller micro-batch, or more memory (memory_budget)")
     }
 }
 

@@ -10,6 +10,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::request::Request;
 use perf4sight_step::workload::Optimizer as UpdateRule;
+use perf4sight_verb::config::Conflicts::WithAllBut;
 use perf4sight_verb::config::Missing::{Literal, Unset};
 use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, memory, number, path, word};
 use perf4sight_verb::{Context, Divisible, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
@@ -69,7 +70,7 @@ const SETTINGS: &[Setting] = &[
         .value("FILE")
         .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones."),
     path("cost_model").value("MODEL.json").help("A model of operations of several GPUs; cost-model train fits one."),
-    path("plans").value("FILE").help("The plans to choose from, as cost-model reads them."),
+    path("plans").value("FILE").conflicts(WithAllBut(OF_PLANS)).help("The plans to choose from, as cost-model reads them."),
     path("model")
         .or("{cost_model.out}")
         .or_on_command_line(Unset)
@@ -79,6 +80,7 @@ const SETTINGS: &[Setting] = &[
     integer("batch", 1, i64::MAX).requires("network").help("Samples of a rank's step, for --network."),
     word("update", || UpdateRule::ALL.map(UpdateRule::name).to_vec())
         .or("adamw")
+        .requires("network")
         .help("How a step changes the weights, for --network."),
     memory("memory_budget", "GiB").value("SIZE").help("Memory of a GPU that a step may take, such as 40GiB."),
     path("out").value("PATH").help(
@@ -86,6 +88,10 @@ const SETTINGS: &[Setting] = &[
     ),
     flag("overwrite").help("Replace a CSV that perf4sight did not write."),
 ];
+
+/// What goes with plans; variables of the environment set some of it for all that runs.
+const OF_PLANS: &[&str] =
+    &["model", "memory_budget", "out", "overwrite", "amp_operations", "amp_operations_file", "amp_force"];
 
 fn passes() -> Vec<&'static str> {
     PASSES.iter().map(|pass| pass.name()).collect()
@@ -112,14 +118,11 @@ impl Optimize {
 }
 
 fn plan(values: &Values<'_>, plans: PathBuf) -> Result<ChoosePlan> {
-    if values.writes("traces") || values.writes("pass") {
-        return Err(values.error("plans", "plans are given together with traces or passes").expected("one of both"));
-    }
     let model = values.get::<Option<PathBuf>>("model")?;
     let model = model.ok_or_else(|| {
         values
             .error("plans", "there is no model that predicts the steps of plans")
-            .help("add --model; cost-model train fits one")
+            .help(format!("add {}; cost-model train fits one", values.spelled("model")))
     })?;
     Ok(ChoosePlan {
         plans,
@@ -134,12 +137,12 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
     let traces: Vec<PathBuf> = values.get("traces")?;
     if traces.is_empty() {
         return Err(Error::usage("neither traces nor plans are given")
-            .expected("a folder of traces, such as optimize traces/, or --plans FILE --model MODEL.json"));
+            .expected("a folder of traces (traces), or plans and their model (plans, model)"));
     }
     if values.writes("model") {
         return Err(values
             .error("model", "it predicts the steps of plans, and there are none")
-            .expected("--plans FILE"));
+            .expected(values.written_as("plans", "FILE")));
     }
     let request = Request::parse(values, Vec::new())?;
     let out = values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize"));
@@ -171,7 +174,7 @@ fn network(values: &Values<'_>) -> Result<Option<SimulatedStep>> {
     let batch = values.get::<Option<u64>>("batch")?.ok_or_else(|| {
         values
             .error("network", "how many samples a step has is not given")
-            .help("add --batch, the samples of a rank's step")
+            .help(format!("add {}, the samples of a rank's step", values.spelled("batch")))
     })?;
     Ok(Some(SimulatedStep { network, batch, optimizer: values.named("update", UpdateRule::parse)? }))
 }
@@ -242,7 +245,7 @@ mod tests {
     fn neither_both_and_plans_without_a_model_are_refused() {
         let message = |arguments: &[(&str, &str)]| parsed(arguments).err().unwrap().to_string();
         assert!(message(&[]).contains("neither traces nor plans"));
-        assert!(message(&[("plans", "plans.csv"), ("traces", "traces")]).contains("together with traces"));
+        assert!(message(&[("plans", "plans.csv"), ("traces", "traces")]).contains("contradicts"));
         assert!(message(&[("plans", "plans.csv")]).contains("no model"));
     }
 }

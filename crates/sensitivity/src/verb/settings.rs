@@ -48,7 +48,7 @@ const OF_A_JOB: &[Setting] = &[
     text("storage_bandwidth").value("RATE")
         .help("Storage bandwidth: bytes per second that can be read from the storage of the data, such as 500MB; by default measured."),
     text("docker_img").value("IMAGE").help("Docker image to run the job in; by default it runs without a container."),
-    path("container_mnt").value("DIR").help("Mount point of the data in the container; by default the same path as here."),
+    path("container_mnt").value("DIR").requires("docker_img").help("Mount point of the data in the container; by default the same path as here."),
     integer("nnodes", 1, nodes::MOST as i64).or("1").value("N")
         .help("Number of servers that the job runs on. Run the same configuration on each, with its own node_rank."),
     integer("node_rank", 0, nodes::MOST as i64).or("0").value("N").named("node_rank").alias("node-rank")

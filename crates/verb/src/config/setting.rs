@@ -110,6 +110,14 @@ impl Setting {
         }
     }
 
+    /// Whether another setting of the same table contradicts it.
+    pub fn contradicts(&self, other: &Setting) -> bool {
+        match self.argument.conflicts {
+            Conflicts::With(keys) => keys.contains(&other.key),
+            Conflicts::WithAllBut(keys) => other.key != self.key && !keys.contains(&other.key),
+        }
+    }
+
     /// The word of its flag; none where it is written without one.
     pub fn flag(&self) -> Option<String> {
         match self.argument.form {

@@ -34,6 +34,8 @@ pub struct Values<'a> {
     pub(super) section: Option<&'a SectionText>,
     pub(super) table: &'a Table,
     pub(super) others: &'a [&'a Table],
+    /// A key that is taken for unwritten.
+    pub(super) without: Option<&'static str>,
 }
 
 impl<'a> Values<'a> {
@@ -41,17 +43,24 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// A key the table does not name (the nearest is suggested), a value of another kind, an empty list where the default is none, a
-    /// required key that is missing; each with file and line.
+    /// required key that is missing, keys that contradict each other; each with file and line.
     pub fn check(
         document: &'a Document,
         section: &'a SectionText,
         table: &'a Table,
         others: &'a [&'a Table],
     ) -> Result<Values<'a>> {
-        let values = Values { document, section: Some(section), table, others };
+        let values = Values { document, section: Some(section), table, others, without: None };
         section.entries.iter().try_for_each(|entry| values.check_entry(entry))?;
         values.known().try_for_each(|setting| values.check_present(setting))?;
+        values.known().try_for_each(|setting| values.check_others(setting))?;
         Ok(values)
+    }
+
+    /// The same values, but for a key that takes its default.
+    #[must_use]
+    pub fn without(self, key: &'static str) -> Self {
+        Values { without: Some(key), ..self }
     }
 
     /// The checked arguments of a verb.
@@ -98,6 +107,26 @@ impl<'a> Values<'a> {
         }
         let error = self.error(setting.key, "this key is required").expected(setting.expected());
         Err(error.help(format!("{}: {}", setting.key, setting.help)))
+    }
+
+    /// Refuses a key without the one that it is about, or with one that contradicts it; a flag that is off says nothing.
+    fn check_others(&self, setting: &Setting) -> Result<()> {
+        let says = |key: &str| self.written(key).is_some_and(|value| *value != Value::Flag(false));
+        let key = setting.key;
+        if !says(key) {
+            return Ok(());
+        }
+        if let Some(needed) = setting.argument.requires.filter(|needed| !says(needed)) {
+            let problem = format!("it means nothing without {}", self.spelled(needed));
+            return Err(self.error(key, problem).help(format!("write {needed}, too, or leave {key} out")));
+        }
+        match self.known().find(|other| says(other.key) && setting.contradicts(other)) {
+            Some(other) => {
+                let problem = format!("{} is given, too, and contradicts it", self.spelled(other.key));
+                Err(self.error(key, problem).expected("one of both"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The value of a key as a Rust type: `bool`, integers, `f64`, `String`, `PathBuf`, `Vec` of them (a single value is
@@ -165,6 +194,9 @@ impl<'a> Values<'a> {
             }
             _ => command,
         };
+        if command.first().is_some_and(String::is_empty) {
+            return Err(self.error(key, "its first word is empty").expected("a program and its arguments"));
+        }
         match no_program(&command) {
             Some((problem, repaired)) => Err(self.error(key, problem).help(format!("write {repaired}"))),
             None => Ok(command),
@@ -258,6 +290,11 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// The configuration.
+    pub fn file(&self) -> &'a Path {
+        self.document.file()
+    }
+
     /// The written entries, in order.
     pub fn entries(&self) -> &'a [Entry] {
         self.section.map_or(&[], |section| &section.entries)
@@ -269,6 +306,9 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn written(&self, key: &str) -> Option<&Value> {
+        if self.without == Some(key) {
+            return None;
+        }
         let written = self.section.and_then(|section| section.entry(key)).map(|entry| &entry.value);
         written.filter(|value| **value != Value::None)
     }

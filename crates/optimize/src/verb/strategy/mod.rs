@@ -7,7 +7,7 @@ mod page;
 pub mod published;
 mod tables;
 
-use crate::passes::{Found, Learns, PASSES, Pass, Proposal, Wanted, jointly};
+use crate::passes::{Found, Learns, PASSES, Pass, Proposal, Wanted, candidate_lines, group_lines, jointly};
 use crate::search::Searches;
 use crate::start::{Start, Together};
 use perf4sight_base::error::{Error, Result};
@@ -21,7 +21,7 @@ use perf4sight_replay::request::Request;
 use perf4sight_replay::what_if::Change;
 use perf4sight_report::{Column, sentence};
 use perf4sight_verb::{Context, Finding, Outline, Summary, Verb};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -192,12 +192,22 @@ impl Strategy {
     pub fn outline(&self) -> Result<Outline<'_>> {
         let mut outline = Outline::of_traces("finds what to change in", &self.traces)
             .results("out", &self.out, files::names())
+            .results("out", &self.wanted.searches.folder, self.search_files())
             .check_value("pass", || self.chosen().map(drop))
             .check_value("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
         outline.reads.extend(self.wanted.reads());
-        let outline = outline.check_each("network", |network| perf4sight_onnx::read(network).map(drop));
+        let outline = outline
+            .check_each("xla_candidate_path", |file| candidate_lines(file).map(drop))
+            .check_each("clusters", |file| group_lines(file).map(drop))
+            .check_each("network", |network| perf4sight_onnx::read(network).map(drop));
         Ok(self.request.outline(outline))
+    }
+
+    /// The files of searches, below the results.
+    fn search_files(&self) -> Vec<PathBuf> {
+        let searches = if self.searches_something() { self.wanted.searches.all() } else { Vec::new() };
+        searches.into_iter().map(|search| Searches::file(Path::new(""), search)).collect()
     }
 
     fn write(&self, mut files: ResultFiles, shown: Shown, context: &mut Context) -> Result<Summary> {
