@@ -1,6 +1,7 @@
 //! The outlines of the sections, and what each refuses before anything runs: inputs that cannot be used, places that cannot be written to.
 
 use super::Job;
+use super::inputs;
 use super::place::{self, Form};
 use perf4sight_base::error::{Error, Kind, Result};
 use perf4sight_base::path_name::shown;
@@ -25,6 +26,7 @@ pub(super) fn outlines<'a>(jobs: &'a [Job<'_>], elsewhere: bool, context: &mut C
         foreseen.add(&outline);
         outlines.push(outline);
     }
+    inputs::stay(jobs, &outlines, elsewhere, context)?;
     for (early, late) in out_of_order(jobs, &outlines) {
         context.warn(format!(
             "[{early}] reads what [{late}] writes, and runs before it: sections run in the order of the file"
@@ -48,7 +50,13 @@ pub(super) fn divisible(jobs: &[Job], context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn foresee<'a>(job: &'a Job<'_>, elsewhere: bool, foreseen: &Foreseen, context: &mut Context) -> Result<Outline<'a>> {
+/// The outline of a section whose inputs are there, or will be.
+pub(super) fn foresee<'a>(
+    job: &'a Job<'_>,
+    elsewhere: bool,
+    foreseen: &Foreseen,
+    context: &mut Context,
+) -> Result<Outline<'a>> {
     let outline = match job.section.divisible().filter(|_| elsewhere) {
         Some(section) => section.outline_elsewhere(foreseen, context),
         None => job.section.outline(foreseen, context),

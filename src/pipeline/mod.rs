@@ -3,6 +3,7 @@
 mod check;
 mod closing;
 mod findings;
+mod inputs;
 pub mod part;
 mod place;
 
@@ -141,8 +142,11 @@ fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document
         Ok((rank, spec, Values::check(document, section, &spec.table, tables)?))
     });
     let checked: Vec<(usize, &Spec, Values)> = checked.collect::<Result<_>>()?;
-    let jobs = checked.into_iter();
-    jobs.map(|(rank, spec, values)| Ok(Job { spec, rank, values, section: (spec.parse)(&values)? })).collect()
+    let job = |(rank, spec, values): (usize, &'a Spec, Values<'a>)| {
+        let section = (spec.parse)(&values).map_err(|error| values.at_section(error.configured()))?;
+        Ok(Job { spec, rank, values, section })
+    };
+    checked.into_iter().map(job).collect()
 }
 
 fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<(usize, &'a Spec)> {

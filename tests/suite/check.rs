@@ -17,7 +17,12 @@ fn scene(config: &str) -> Scene {
         .file("bad.onnx", b"\x07 is no field")
         .file("empty/x.json", "{}")
         .file("eventless.json", r#"{"traceEvents": []}"#)
-        .file("plans.csv", "mine,too\n1,2\n");
+        .file("plans.csv", "mine,too\n1,2\n")
+        .file("empty.txt", "\n")
+        .file("foreign/rank0.json.gz", b"recorded by others")
+        .file("theirs/imagenet/resnet18_50.onnx", b"exported by others")
+        .file("bad_0.onnx", b"\x07 is no field")
+        .file("kind.json", fs::read(format!("{ROOT}/crates/platform/src/data/orin.json")).unwrap());
     for (link, target) in
         [("page.html", "notes.txt"), ("dangling", "nowhere/x"), ("loop", "loop"), ("new.csv", "new/x.csv")]
     {
@@ -66,11 +71,64 @@ fn results_of_two_sections_in_one_place() {
         );
         both_refuse(&into, 3, 7, &format!("[statistic] writes new/{name}, too"));
     }
+    for (name, section) in [
+        ("new/points.json", "[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = new\n"),
+        ("new/searches/mcmc-seed-0.json", "[optimize]\ntraces = #\npass = op_fusion\nout = new\n"),
+        ("new/rank3.json.gz", "[record]\ncommand = [\"true\"]\niterations = 10\nout = new\n"),
+    ] {
+        let into = format!("[statistic]\ntraces = #\nout = {name}\n{section}");
+        both_refuse(&into, 3, 7, &format!("[statistic] writes {name}, too"));
+    }
     let below = "[statistic]\ntraces = #\nout = new\n[replay]\ntraces = #\nout = new/replay\n";
     both_refuse(below, 3, 6, "[statistic] writes new, too");
     // What two sections write into a pipe stands one behind the other.
     let printed = "[statistic]\ntraces = #\nout = /dev/stdout\n[collect]\ntraces = #\nout = /dev/stdout\n";
     scene(printed).run("--config-file config.ini --check").succeeds();
+}
+
+/// `overwrite = True` replaces what is in the place of a result, and no input of this or another section, nor the configuration.
+#[test]
+fn inputs_are_not_replaced() {
+    let others = |reader: &str| format!("would be replaced, and {reader} reads it");
+    let statistic = |out: &str| format!("[statistic]\ntraces = #\nout = {out}\noverwrite = True\n");
+    for (out, reads) in [
+        ("bad.onnx", "[predict]\nnetworks = [\"./bad.onnx\"]\ntarget = orin\nbs = [1]\n"),
+        ("bad.onnx", "[predict]\nnetworks = [\"ba*.onnx\"]\ntarget = orin\nbs = [1]\n"),
+        ("foreign/rank0.json.gz", "[replay]\ntraces = foreign\nout = new\n"),
+        ("plans.csv", "[cost_model]\nplans = plans.csv\nout = new.json\n"),
+        ("notes.txt", "[record]\ncommand = [\"sh\", \"notes.txt\"]\nout = new\n"),
+        ("bad_0.onnx", "[profile]\ndevice = simulated\nnetwork = bad\nbs = [1]\nlocal_model_loc = .\nlog_dir = new\n"),
+    ] {
+        let reader = &reads[..=reads.find(']').unwrap()];
+        both_refuse(&format!("{}{reads}", statistic(out)), 3, 3, &others(reader));
+    }
+    both_refuse(&statistic("config.ini"), 3, 3, &others("this program"));
+    let own = "[predict]\nnetworks = [\"resnet18\"]\nbs = [1]\ntarget = kind.json\noverwrite = True\noutput = [\"kind.json\"]\n";
+    both_refuse(own, 3, 6, &others("[predict]"));
+    let recorded = "[record]\ncommand = [\"true\"]\nout = foreign\noverwrite = True\n[replay]\nout = new\n";
+    both_refuse(recorded, 3, 3, &others("[replay]"));
+    let networks = "[create_network_dataset]\nnetworks = [\"resnet18\"]\npruning_perc = [50]\nmodel_path = theirs\noverwrite = True\n\
+                    [predict]\nnetworks = [\"theirs/imagenet\"]\ntarget = orin\nbs = [1]\n";
+    both_refuse(networks, 3, 4, &others("[predict]"));
+}
+
+/// What the first run wrote is replaced by the second one, and read by the next section.
+#[test]
+fn results_of_the_run_before_are_no_inputs_from_outside() {
+    let config = "[create_network_dataset]\nnetworks = [\"resnet18\"]\npruning_perc = [50]\nmodel_path = made\noverwrite = True\n\
+                  [predict]\nnetworks = [\"made/imagenet\"]\ntarget = orin\nbs = [1]\noutput = [\"new.csv\"]\noverwrite = True\n";
+    let scene = scene(config);
+    for _ in 0..2 {
+        scene.run("--config-file config.ini --check").succeeds();
+        scene.run("--config-file config.ini").succeeds();
+    }
+    let recorded = format!("{ROOT}/examples/training/before");
+    for file in fs::read_dir(recorded).unwrap().flatten() {
+        fs::copy(file.path(), scene.path("new").join(file.file_name())).unwrap();
+    }
+    let record = "[record]\ncommand = [\"true\"]\nout = new\noverwrite = True\n[replay]\ntraces = new/rank0.json.gz\nout = replay\n";
+    fs::write(scene.path("config.ini"), record).unwrap();
+    scene.run("--config-file config.ini --check").succeeds();
 }
 
 #[test]
@@ -87,6 +145,35 @@ fn results_where_none_can_be_written() {
         both_refuse(&format!("[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = {folder}\n"), 3, 4, words);
     }
     both_refuse("[collect]\ntraces = #\nout = report\n", 3, 3, "it is a folder");
+    let folders = [
+        "variants.csv",
+        "unprunable.csv",
+        "breakdown.csv",
+        "time_breakdown.svg",
+        "replay.json",
+        "points.json",
+        "settings.csv",
+        "searches/mcmc-seed-0.json",
+        "rank0.json.gz",
+    ];
+    for (section, names) in [
+        ("create_network_dataset]\nnetworks = [\"resnet18\"]\nmodel_path = taken\ndataset = imagenet", &folders[..2]),
+        ("breakdown]\ntraces = #\nout = taken/imagenet", &folders[2..4]),
+        ("replay]\ntraces = #\nout = taken/imagenet", &folders[4..5]),
+        ("sensitivity]\ncommand = [\"true\"]\nout = taken/imagenet", &folders[5..6]),
+        ("detection]\ndata = report\nout = taken/imagenet", &folders[6..7]),
+        ("optimize]\ntraces = #\nout = taken/imagenet", &folders[7..8]),
+        ("record]\ncommand = [\"true\"]\nout = taken/imagenet", &folders[8..]),
+    ] {
+        for name in names {
+            let scene = scene(&format!("[{section}\n"));
+            fs::create_dir_all(scene.path("taken/imagenet").join(name)).unwrap();
+            for check in ["--check", ""] {
+                let refused = scene.run(&format!("--config-file config.ini {check}"));
+                refused.fails(3).says("config.ini:3: ").says(&format!("{name}: it is a folder"));
+            }
+        }
+    }
     both_refuse("[collect]\ntraces = #\nout = new/all/\n", 3, 3, "its name ends as that of a folder");
     both_refuse("[collect]\ntraces = #\nout = loop\n", 3, 3, "too many links");
     // NAME_MAX of Linux is 255 bytes.
@@ -125,6 +212,65 @@ fn inputs_that_cannot_be_used() {
     let dataset =
         "[create_network_dataset]\nnetworks = [\"bad\"]\nmodel_desc_dir = .\npruning_perc = [0]\nmodel_path = new\n";
     both_refuse(dataset, 4, 2, "is no ONNX file");
+}
+
+/// Inputs that say nothing, or that contradict each other, and several networks where one is advised on.
+#[test]
+fn values_that_mean_nothing_here() {
+    let advise = |network: &str| format!("[advise]\ntarget = orin\nbs = 4\nnetwork = \"{network}\"\n");
+    for several in ["empty", "*.onnx"] {
+        both_refuse(&advise(several), 3, 4, "advice is of one network");
+    }
+    let written = "[create_network_dataset]\nnetworks = [\"resnet18\"]\npruning_perc = [50]\nmodel_path = made\n";
+    both_refuse(&format!("{written}{}", advise("made/imagenet")), 3, 8, "advice is of one network");
+    for section in ["record", "sensitivity"] {
+        both_refuse(&format!("[{section}]\ncommand = ['']\n"), 3, 2, "its first word is empty");
+    }
+    let optimize = |line: &str| format!("[optimize]\ntraces = #\nout = new\n{line}\n");
+    both_refuse(&optimize("xla_candidate_path = empty.txt"), 4, 4, "no operation is named");
+    both_refuse(&optimize("clusters = empty.txt"), 4, 4, "it names no group");
+    both_refuse(&optimize("batch = 4"), 3, 4, "it means nothing without network");
+    let plans = "[optimize]\nmodel = data.json\nplans = plans.csv\nnetwork = bad.onnx\nbatch = 4\n";
+    both_refuse(plans, 3, 3, "network is given, too");
+    let job = "[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = new\n";
+    both_refuse(&format!("{job}container_mnt = new\n"), 3, 5, "it means nothing without docker_img");
+    both_refuse("[breakdown]\ntraces = [\"#/rank0.json.gz\", \"#\"]\nout = new\n", 3, 2, "named twice");
+    both_refuse("[breakdown]\ntraces = #\nout = new\niteration = none\n", 3, 4, "no event named");
+}
+
+/// What a section needs and no earlier one will write: rows of its step, networks and levels, networks in that folder.
+#[test]
+fn what_will_not_be_there() {
+    let fingerprint = |batches: &str, lines: &str| {
+        format!(
+            "[profile]\ndevice = simulated\nnetwork = bad\nlocal_model_loc = .\nlog_dir = new\nbs = {batches}\n\
+             [fingerprint]\nlatency_logs = [\"new/latency\"]\npruned_models_storedir = .\nmodel_storedir = fitted\ntarget = cpu\n\
+             memory_model = False\n{lines}\n"
+        )
+    };
+    let (few, many) = ("[1,2,4]", "[1,2,3,4,5,6,7,8,9,10]");
+    let fitted = "train_nets = [\"bad\"]\ntrain_logs = [0]";
+    scene(&fingerprint(many, fitted)).run("--config-file config.ini --check").succeeds();
+    both_refuse(&fingerprint(few, fitted), 3, 8, "3 rows of training latency at most will be here of bad at levels 0");
+    both_refuse(&fingerprint(many, &format!("{fitted}\nstage = inference")), 3, 8, "0 rows of inference latency");
+    both_refuse(&fingerprint(many, "train_nets = [\"vgg11\"]\ntrain_logs = [0]"), 3, 8, "0 rows of training latency");
+    both_refuse(&fingerprint(many, "train_nets = [\"bad\"]\ntrain_logs = [50]"), 3, 8, "at levels 50");
+    let networks = "[create_network_dataset]\nnetworks = [\"resnet18\"]\npruning_perc = [50]\nmodel_path = made\n\
+                    [predict]\nnetworks = [\"made\"]\ntarget = orin\nbs = [1]\n";
+    both_refuse(networks, 4, 6, "holds no .onnx file");
+}
+
+/// An error stands at the line of its key, and names keys, not options of the command line.
+#[test]
+fn errors_stand_at_their_keys() {
+    both_refuse("[predict]\nbs = [1]\ntarget = orin\nnetworks = [\"resnet81\"]\n", 3, 4, "unknown network");
+    let job = "[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = new\n";
+    both_refuse(&format!("{job}nnodes = 2\nnode_rank = 3\n"), 3, 6, "there is no node_rank 3 among 2 nodes");
+    both_refuse("[sensitivity]\ncommand = [\"true\"]\nout = new\npoint_time = 1s\n", 3, 4, "(point_time)");
+    both_refuse("[cost_model]\nout = new.json\nplans = report\n", 6, 3, "Is a directory");
+    let missing =
+        scene("[optimize]\ntraces = #\nnetwork = bad.onnx\n").run("--config-file config.ini --check").fails(3);
+    missing.says("config.ini:3: ").says("add batch");
 }
 
 /// What a name holds cannot pass for another message, and a long one leaves it readable.

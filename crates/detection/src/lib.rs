@@ -169,6 +169,11 @@ impl Setting {
         format!("batch{}_workers{}_prefetch{}", self.batch, self.num_workers, self.prefetch_factor)
     }
 
+    /// The name of its trace.
+    fn trace_name(self) -> String {
+        format!("{}.json", self.file_name())
+    }
+
     /// Whether it needs no more memory than another one.
     fn needs_no_more_than(self, other: Setting) -> bool {
         self.batch <= other.batch
@@ -207,22 +212,25 @@ impl Section for Detection {
 impl Detection {
     /// The outline of its work, wherever that is done.
     fn foresee(&self) -> Result<Outline<'_>> {
-        self.check_keys().map_err(Error::configured)?;
+        self.check_data()?;
         let data = self.task.data.clone();
         let count = counted(self.settings.len() as u64, "setting");
         let does = if self.predict.is_some() { "predicts" } else { "trains with" };
         let fingerprint = self.predict.iter().map(|path| KeyedPath { key: "predict", path: path.clone() });
         let read = self.route.is_none().then_some(KeyedPath { key: "data", path: data });
-        Ok(Outline {
+        let outline = Outline {
             steps: vec![format!("{does} {count} of {}", self.task.network)],
             runs: if self.predict.is_some() { 0 } else { self.settings.len() },
             reads: read.into_iter().chain(fingerprint).collect(),
-            fills: self.trace.iter().map(|folder| KeyedPath::new("trace", folder)).collect(),
             ..Outline::default()
-        }
-        .results("out", &self.out, [SETTINGS, REPORT, store::FILE])
-        .check("data", [&self.task.data], |_| self.check())
-        .check_value("out", || self.check_results()))
+        };
+        let traces = || self.settings.iter().map(|setting| setting.trace_name());
+        let outline = self.trace.iter().fold(outline, |outline, folder| outline.results("trace", folder, traces()));
+        Ok(outline
+            .results("out", &self.out, [SETTINGS, REPORT, store::FILE])
+            .check_value("trace", || self.check_trace())
+            .check("data", [&self.task.data], |_| self.check())
+            .check_value("out", || self.check_results()))
     }
 }
 
@@ -285,7 +293,8 @@ const LIST: &str = "annotations/trainval.txt";
 impl Detection {
     /// Refuses errors that are known before Python starts.
     fn check(&self) -> Result<()> {
-        self.check_keys()?;
+        self.check_data()?;
+        self.check_trace()?;
         if self.route.is_none() { check_data(&self.task.data) } else { Ok(()) }
     }
 
@@ -317,12 +326,16 @@ impl Detection {
         Detection { task, ..self.clone() }
     }
 
-    fn check_keys(&self) -> Result<()> {
+    fn check_data(&self) -> Result<()> {
         if self.task.data.as_os_str().is_empty() {
             return Err(Error::usage("there are no data to train with")
-                .expected("data (--data): a folder")
+                .expected("a folder (data)")
                 .help("perf4sight detection --make-dataset pets-small makes some"));
         }
+        Ok(())
+    }
+
+    fn check_trace(&self) -> Result<()> {
         match &self.route {
             Some(route) if self.trace.is_some() => {
                 Err(Error::usage(format!("a trace would be written on {}", route.host))

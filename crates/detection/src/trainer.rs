@@ -202,7 +202,7 @@ impl Detection {
             batch: setting.batch,
             num_workers: setting.num_workers,
             prefetch_factor: setting.prefetch_factor,
-            trace: self.trace.as_ref().map(|folder| folder.join(format!("{}.json", setting.file_name()))),
+            trace: self.trace.as_ref().map(|folder| folder.join(setting.trace_name())),
             ..self.task.clone()
         }
     }

@@ -53,7 +53,7 @@ pub use ended::{Ended, JobEnd, Pressure, Verdict};
 pub use job::{Job, Seen};
 pub use limiter::{Limiter, Surroundings};
 pub use perf4sight_machine::lines::{Line, Stream};
-pub use perf4sight_machine::program::find_with_script;
+pub use perf4sight_machine::program::{files_of, find_with_script};
 pub use residency::RESIDENCY;
 pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
 

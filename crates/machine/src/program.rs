@@ -44,6 +44,11 @@ pub fn find_with_script(command: &[String], folder: Option<&Path>) -> Result<()>
     }
 }
 
+/// The files that a command names, such as its script.
+pub fn files_of(command: &[String]) -> impl Iterator<Item = &Path> {
+    command.iter().map(Path::new).filter(|word| word.is_file())
+}
+
 /// Checks that a file is executable.
 fn runnable(program: &str, path: &Path) -> Result<()> {
     if path.is_dir() {

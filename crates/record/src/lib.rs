@@ -31,7 +31,8 @@ use perf4sight_base::temporary_folder;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
 use perf4sight_machine::foreground::{Ended, Foreground};
-use perf4sight_machine::program::find_with_script;
+use perf4sight_machine::program::{files_of, find_with_script};
+use perf4sight_traces::recording_of;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
@@ -90,19 +91,31 @@ impl Verb for Record {
 }
 
 impl Section for Record {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let step = format!(
             "records {} of {}, and times as many",
             counted(self.iterations, "iteration"),
             self.command.join(" ")
         );
+        // How many ranks there will be is not known.
+        let there = ["gz", "json"].map(|ending| foreseen.files(&self.out, ending));
+        let there = there.into_iter().collect::<Result<Vec<_>>>()?.concat().into_iter();
+        let known = there.filter(|file| process_reports::is_named_so(file));
+        let known = known.filter_map(|file| Some(PathBuf::from(file.file_name()?)));
+        let first = process_reports::FIRST.map(PathBuf::from);
         Ok(Outline {
             steps: vec![step],
-            fills: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            reads: files_of(&self.command).map(|file| KeyedPath::new("command", file)).collect(),
             ..Outline::default()
         }
+        .results("out", &self.out, first.into_iter().chain(known))
         .check_value("command", || find_with_script(&self.command, None))
         .check_value("out", || self.check_room()))
+    }
+
+    fn wrote(&self, file: &Path) -> bool {
+        let recording = if process_reports::is_recording(file) { Some(file.to_owned()) } else { recording_of(file) };
+        recording.is_some_and(|recording| Recording::read(&recording).is_ok())
     }
 }
 

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 const TRACE: &str = ".json.gz";
 
+/// The files of a process that is alone.
+pub(super) const FIRST: [&str; 2] = ["rank0.json.gz", "rank0.recording.json"];
+
 /// The report of one Python process while it runs; any field may still be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -67,14 +70,16 @@ fn is_of_process(file: &Path) -> bool {
 
 /// Traces and the recordings next to them in a folder, by name.
 pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
-    let ours = |file: &PathBuf| {
-        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("rank") && (name.ends_with(TRACE) || name.ends_with(RECORDING))
-    };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(ours).collect();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|file| is_named_so(file)).collect();
     files.sort();
     files
+}
+
+/// Whether a file has the name of a trace or of a recording.
+pub(super) fn is_named_so(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("rank") && (name.ends_with(TRACE) || name.ends_with(RECORDING))
 }
 
 pub(super) fn is_recording(file: &Path) -> bool {

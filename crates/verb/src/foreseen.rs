@@ -3,7 +3,7 @@
 use crate::Outline;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -12,12 +12,21 @@ use std::path::{Component, Path, PathBuf};
 pub struct Foreseen {
     /// Places, so that it does not matter how a path is spelled.
     written: BTreeSet<PathBuf>,
+    rows: BTreeMap<PathBuf, Vec<String>>,
 }
 
 impl Foreseen {
     /// Adds the files that a section will write.
     pub fn add(&mut self, outline: &Outline<'_>) {
         self.written.extend(outline.written().map(|written| place(&written.path)));
+        for (file, row) in &outline.rows {
+            self.rows.entry(place(file)).or_default().push(row.clone());
+        }
+    }
+
+    /// The rows that earlier sections will add to a file at most, in their words.
+    pub fn rows(&self, file: &Path) -> &[String] {
+        self.rows.get(&place(file)).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a file or folder will be there. In a folder that an earlier section fills, every file may be.

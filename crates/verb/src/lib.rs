@@ -26,6 +26,7 @@ pub use summary::{Finding, Noun, Summary};
 
 use crate::config::{Table, Values};
 use perf4sight_base::error::Result;
+use std::path::Path;
 
 /// A kind of section: its settings and its parser.
 pub struct Spec {
@@ -63,6 +64,11 @@ pub trait Section: Verb {
     /// # Errors
     /// Failures that are certain before anything runs.
     fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>>;
+
+    /// Whether a file in the place of a result is from an earlier run, although the section replaces it only with `overwrite`.
+    fn wrote(&self, _file: &Path) -> bool {
+        false
+    }
 
     /// The same section where its work can be divided among machines.
     fn divisible(&self) -> Option<&dyn Divisible> {

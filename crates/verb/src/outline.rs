@@ -22,6 +22,8 @@ pub struct Outline<'a> {
     pub writes: Vec<KeyedPath>,
     /// Folders it writes files into.
     pub fills: Vec<KeyedPath>,
+    /// The rows that it adds to files at most, each in words by which a later section counts those that it needs.
+    pub rows: Vec<(PathBuf, String)>,
     /// What must hold of their contents.
     pub checks: Vec<Check<'a>>,
     /// What a reader should know before it runs.
@@ -91,6 +93,14 @@ impl<'a> Outline<'a> {
     pub fn collides<'b>(&self, earlier: &'b Outline<'_>) -> Option<(&'static str, &'b Path)> {
         let others = earlier.places();
         self.places().iter().find_map(|own| Some((own.key, others.iter().find(|other| own.collides(other))?.path)))
+    }
+
+    /// The files that are there already, and that it writes although they are this input, or in this folder of inputs.
+    pub fn replaces<'b>(&'b self, input: &Path) -> impl Iterator<Item = &'b KeyedPath> {
+        let input = place(input);
+        let is_there =
+            |file: &&KeyedPath| fs::metadata(&file.path).is_ok_and(|about| about.is_file() && about.len() > 0);
+        self.writes.iter().filter(is_there).filter(move |file| place(&file.path).starts_with(&input))
     }
 
     /// Whether this reads something that a later section writes.

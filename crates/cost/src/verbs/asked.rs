@@ -1,6 +1,7 @@
 //! Expands words to networks: folders and patterns become the files in them.
 
 use perf4sight_base::error::{Error, Result};
+use perf4sight_verb::Foreseen;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,25 @@ fn files(word: &str) -> Result<Vec<String>> {
         _ if is_pattern(word) && !path.exists() => some(matching(word)?, word, "no file matches"),
         _ => Ok(vec![word.to_owned()]),
     }
+}
+
+/// Whether a word is a pattern, or a folder that is there or that an earlier section fills with networks.
+pub(super) fn is_several(word: &str, foreseen: &Foreseen) -> Result<bool> {
+    let path = Path::new(word);
+    let is_folder = path.is_dir() || !foreseen.files(path, "onnx")?.is_empty();
+    Ok(is_folder || is_pattern(word) && !path.exists())
+}
+
+/// Whether a word is a folder that an earlier section fills, though with no network.
+pub(super) fn is_bare(word: &str, foreseen: &Foreseen) -> bool {
+    let path = Path::new(word);
+    let is_folder = !is_pattern(word) && path.extension().is_none_or(|ending| ending != "onnx");
+    is_folder && foreseen.is_written(path) && foreseen.files(path, "onnx").is_ok_and(|files| files.is_empty())
+}
+
+/// The error of a folder without networks.
+pub(super) fn bare(folder: &str) -> Error {
+    Error::input("this folder holds no .onnx file").file(folder).expected("networks as .onnx files")
 }
 
 pub(super) fn is_pattern(word: &str) -> bool {
@@ -37,7 +57,8 @@ fn in_folder(folder: &Path) -> Result<Vec<String>> {
     networks.map(|path| text(path)).collect()
 }
 
-fn matching(pattern: &str) -> Result<Vec<String>> {
+/// The files that match a pattern.
+pub(super) fn matching(pattern: &str) -> Result<Vec<String>> {
     let paths = glob::glob(pattern).map_err(|cause| {
         Error::usage(format!("\"{pattern}\" is no pattern: {cause}")).expected("such as nets/*.onnx")
     })?;

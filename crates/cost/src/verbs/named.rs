@@ -105,7 +105,7 @@ fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
     if let Some((dim, _)) = extents.dims.first_key_value() {
         return Err(Error::usage(format!("{name} leaves no dimension \"{dim}\" open, nor any other"))
             .expected("an ONNX file of which it is a dimension")
-            .help("--input and --classes set the sizes of a known network's input and output"));
+            .help("input and classes set the sizes of a known network's input and output"));
     }
     extents.check_channels(name)?;
     let images = Images::other(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {

@@ -126,12 +126,17 @@ impl Wanted {
         key: &'static str,
         networks: &'a [String],
         foreseen: &Foreseen,
-    ) -> Result<Outline<'a>> {
+    ) -> Outline<'a> {
         // A pattern may match files that an earlier section writes.
         let words = networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
-        let words: Vec<&String> = words.collect();
-        words.iter().try_for_each(|word| named::check(word)).map_err(Error::configured)?;
-        let files = words.into_iter().filter(|word| is_file(word)).map(|word| KeyedPath { key, path: word.into() });
+        let names: Vec<&str> = words.map(String::as_str).filter(|word| !is_file(word)).collect();
+        let bare: Vec<&str> =
+            networks.iter().map(String::as_str).filter(|word| asked::is_bare(word, foreseen)).collect();
+        let is_read = |word: &&String| is_file(word) && !asked::is_pattern(word) || foreseen.exists(Path::new(word));
+        let there =
+            networks.iter().filter(|word| asked::is_pattern(word)).filter_map(|word| asked::matching(word).ok());
+        let files = networks.iter().filter(is_read).cloned().chain(there.flatten());
+        let files = files.map(|word| KeyedPath::new(key, word));
         let source = || self.source.reads().into_iter().map(|read| read.path);
         let outline = Outline {
             steps: vec![format!("{does} {}", self.source.description())],
@@ -140,11 +145,13 @@ impl Wanted {
             ..Outline::default()
         };
         let places = networks.iter().map(|word| asked::place(word));
-        Ok(outline.check(self.source.key(), source(), |context| self.devices(context).map(drop)).check(
+        let outline = outline.check_value(key, move || bare.first().map_or(Ok(()), |folder| Err(asked::bare(folder))));
+        let outline = outline.check_value(key, move || names.iter().try_for_each(|name| named::check(name)));
+        outline.check(self.source.key(), source(), |context| self.devices(context).map(drop)).check(
             key,
             places.chain(source()),
             |context| self.check_networks(networks, &self.devices(context)?),
-        ))
+        )
     }
 }
 

@@ -60,7 +60,7 @@ pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwi
             Err(Error::input("there is too little data to measure the bandwidth of its storage")
                 .file(data)
                 .expected(format!("at least {} in files", Bytes(LEAST).in_full()))
-                .help("give the bandwidth with --storage-bandwidth"))
+                .help("give the bandwidth (storage_bandwidth)"))
         }
         measured => Ok(Some(measured)),
     }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What the first machine saw, for the others.
-const FILE: &str = "surroundings.json";
+pub(super) const FILE: &str = "surroundings.json";
 
 /// The item of the first task, before it is known how many CPUs a machine has.
 const FIRST: &str = "the most CPUs";
@@ -52,17 +52,16 @@ impl Divisible for Sensitivity {
     }
 
     fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
-        self.check().map_err(Error::configured)?;
         self.check_divisible()?;
-        Ok(Outline {
+        let outline = Outline {
             steps: vec![format!(
                 "runs {} with several numbers of CPUs on other machines, by Slurm",
                 self.command.join(" ")
             )],
             time: self.budget,
             ..Outline::default()
-        }
-        .results("out", &self.out, write::NAMES))
+        };
+        Ok(self.checked(outline).results("out", &self.out, write::all_names()))
     }
 
     fn noun(&self) -> Noun {

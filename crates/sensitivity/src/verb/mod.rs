@@ -278,20 +278,28 @@ fn interrupted() -> Summary {
     Summary { headline: "interrupted; no point was finished".to_owned(), ..Summary::default() }
 }
 
+/// Refuses a number of CPUs that is none.
+fn check_positive(cpus: Option<f64>) -> Result<()> {
+    match cpus.is_none_or(|cpus| cpus > 0.0 && cpus.is_finite()) {
+        true => Ok(()),
+        false => Err(Error::usage("no CPUs, or less than none, cannot be given to a job").expected("a number above 0")),
+    }
+}
+
 impl Section for Sensitivity {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
-        self.check().map_err(Error::configured)?;
         let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
-        Ok(Outline {
+        let outline = self.checked(Outline {
             steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],
-            reads: self.data.iter().map(read).collect(),
+            reads: self.data.iter().map(read).chain(self.scripts()).collect(),
             time: self.budget,
             ..Outline::default()
-        }
-        .results("out", &self.out, write::NAMES)
-        .check_value("command", || self.check_program())
-        .check_value("cpu", || self.check_cpus())
-        .check_value("out", || self.check_results()))
+        });
+        Ok(outline
+            .results("out", &self.out, write::all_names())
+            .check_value("command", || self.check_program())
+            .check_value("cpu", || self.check_cpus())
+            .check_value("out", || self.check_results()))
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
@@ -299,31 +307,58 @@ impl Section for Sensitivity {
     }
 }
 
+type Refuses = fn(&Sensitivity) -> Result<()>;
+
 impl Sensitivity {
+    /// What is refused of the value of each key.
+    const CHECKS: [(&'static str, Refuses); 6] = [
+        ("node_rank", |asked| asked.nodes.as_ref().map_or(Ok(()), Nodes::check_rank)),
+        ("node_port", |asked| asked.nodes.as_ref().map_or(Ok(()), Nodes::check_ports)),
+        ("command", Self::check_command),
+        ("cpu", |asked| check_positive(asked.cpu)),
+        ("point_time", Self::check_point_time),
+        ("cpu_step", |asked| check_positive(asked.cpu_step).and_then(|()| asked.check_cpu_step())),
+    ];
+
     fn check(&self) -> Result<()> {
-        self.nodes.as_ref().map_or(Ok(()), Nodes::check)?;
-        if self.command.is_empty() {
-            return Err(
-                Error::usage("there is no job").help("write its command behind two dashes: -- python3 train.py")
-            );
+        Self::CHECKS.iter().try_for_each(|(_, check)| check(self))
+    }
+
+    /// The outline with the same checks.
+    fn checked<'a>(&'a self, outline: Outline<'a>) -> Outline<'a> {
+        Self::CHECKS.iter().fold(outline, |outline, (key, check)| outline.check_value(key, move || check(self)))
+    }
+
+    fn check_command(&self) -> Result<()> {
+        match self.command.is_empty() {
+            true => {
+                Err(Error::usage("there is no job").help("write its command behind two dashes: -- python3 train.py"))
+            }
+            false => Ok(()),
         }
-        let positive = |number: Option<f64>| number.is_none_or(|number| number > 0.0 && number.is_finite());
-        if !positive(self.cpu) || !positive(self.cpu_step) {
-            return Err(
-                Error::usage("no CPUs, or less than none, cannot be given to a job").expected("a number above 0")
-            );
+    }
+
+    fn check_point_time(&self) -> Result<()> {
+        if self.point_time.as_secs_f64() >= LEAST_TIME || self.iterations.is_some() {
+            return Ok(());
         }
-        if self.point_time.as_secs_f64() < LEAST_TIME && self.iterations.is_none() {
-            let given = humantime::format_duration(self.point_time);
-            return Err(Error::usage(format!("no rate is known after {given} (--point-time)")).expected(format!(
-                "{LEAST_TIME} s at the least, and more than the 3 s and the warm-up that a rate takes to be known to 3 %"
-            )));
+        let given = humantime::format_duration(self.point_time);
+        Err(Error::usage(format!("no rate is known after {given} (point_time)")).expected(format!(
+            "{LEAST_TIME} s at the least, and more than the 3 s and the warm-up that a rate takes to be known to 3 %"
+        )))
+    }
+
+    fn check_cpu_step(&self) -> Result<()> {
+        match self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
+            true => Err(Error::usage("numbers of CPUs this close cannot be distinguished (cpu_step)")
+                .expected(format!("{LEAST_STEP} CPUs or more"))),
+            false => Ok(()),
         }
-        if self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
-            let problem = "numbers of CPUs this close cannot be distinguished (--cpu-step)";
-            return Err(Error::usage(problem).expected(format!("{LEAST_STEP} CPUs or more")));
-        }
-        Ok(())
+    }
+
+    /// The files that the command names.
+    fn scripts(&self) -> impl Iterator<Item = KeyedPath> {
+        limit::files_of(&self.command).map(|file| KeyedPath::new("command", file))
     }
 
     /// Refuses a folder with files of others in the places of results.

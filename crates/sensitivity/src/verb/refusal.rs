@@ -12,7 +12,7 @@ pub(super) fn check_runs(point: &Point, asked: &Sensitivity) -> Result<()> {
         Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
         Outcome::OutOfMemory => {
             return Err(Error::device(format!("with {with} the job ran out of memory{}", on(point)))
-                .help("give it more memory (memory), or let it need less, as with a smaller batch; this point is stored, and is measured again only with --overwrite"));
+                .help("give it more memory (memory), or let it need less, as with a smaller batch; this point is stored, and is measured again only with overwrite"));
         }
         Outcome::Crashed { how, last_lines: lines } => (format!("with {with} the job failed: {how}"), lines),
         Outcome::NoRate { how, last_lines: lines, .. } => (format!("with {with} no rate is known: {how}"), lines),

@@ -2,7 +2,7 @@
 
 use super::profile::Profile;
 use super::published::Host;
-use super::{page, published, tables};
+use super::{divided, page, published, store, tables};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, overwrite};
 use perf4sight_machine::description::Description;
@@ -35,7 +35,12 @@ fn has_room(folder: &Path, out: &Path) -> Result<()> {
     })
 }
 
-/// The names of all files.
+/// All files of a folder: the results, and what they are made of.
+pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().chain([store::FILE, divided::FILE])
+}
+
+/// The names of the results.
 pub(super) const NAMES: [&str; 7] =
     ["profile.json", "published.json", "throughput.csv", "curve.csv", "matrix.csv", "storage.csv", "report.html"];
 

@@ -281,6 +281,11 @@ impl Step {
         if words.is_empty() { PUBLISHED.to_owned() } else { words.join(BETWEEN) }
     }
 
+    /// The words for a row of it: its stage, and how it differs from the published step.
+    pub fn row_words(self) -> String {
+        format!("{}: {}", self.stage.name(), self.cell())
+    }
+
     /// The step of that stage which a cell of rows names.
     ///
     /// # Errors

@@ -163,7 +163,7 @@ fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
             Error::input(format!("this file is no fingerprint of {stage}"))
                 .file(path)
                 .expected(names.join(" or "))
-                .help("name the folder that [fingerprint] wrote (model_storedir), and with --stage what was fitted")
+                .help("name the folder that [fingerprint] wrote (model_storedir), and what was fitted (stage)")
         });
     }
     if names.iter().any(|name| path.join(name).exists()) {

@@ -83,7 +83,8 @@ pub enum Levels {
 }
 
 impl Levels {
-    pub(super) fn contain(&self, level: u8) -> bool {
+    /// Whether a level is one of them.
+    pub fn contain(&self, level: u8) -> bool {
         match self {
             Levels::Only(levels) => levels.contains(&level),
             Levels::AllBut(levels) => !levels.contains(&level),

@@ -10,6 +10,7 @@ mod settings;
 mod tables;
 
 use super::NETWORKS;
+use super::asked;
 use super::named::Named;
 use super::source::Device;
 use super::wanted::Wanted;
@@ -63,6 +64,7 @@ impl Verb for Advise {
     /// Tries alternative values and reports those that help.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
+        self.check_network(&Foreseen::default())?;
         // With one device there is exactly one answer.
         let device = self.wanted.devices(context)?.swap_remove(0);
         let fingerprints = &device.fingerprints;
@@ -96,13 +98,22 @@ impl Advise {
         }
     }
 
+    /// Refuses a folder, which may be written by then, and a pattern.
+    fn check_network(&self, foreseen: &Foreseen) -> Result<()> {
+        match asked::is_several(&self.network, foreseen)? {
+            false => Ok(()),
+            true => Err(Error::usage(format!("advice is of one network, and {} may be several", self.network))
+                .expected("a file, or the name of a known network")),
+        }
+    }
+
     fn advice(&self, Device { fingerprints, step, silent }: &Device, network: &Network) -> Result<Advice> {
         let asked = Workload { step: *step, batch: self.batch };
         let Some(memory) = &fingerprints.memory else {
             return Err(self
                 .wanted
                 .without_memory(fingerprints)
-                .help("fit one ([fingerprint] with memory_model = True), or use --target for a kind of device"));
+                .help("fit one ([fingerprint] with memory_model = True), or name a kind of device (target)"));
         };
         let (memory, latency) = rayon::join(
             || memory.prepare(network, self.wanted.limit),
@@ -139,7 +150,11 @@ impl Advise {
 impl Section for Advise {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let does = format!("advises on {} of {}", self.wanted.stage, self.network);
-        let outline = self.wanted.outline(&does, "network", std::slice::from_ref(&self.network), foreseen)?;
+        let outline = self.wanted.outline(&does, "network", std::slice::from_ref(&self.network), foreseen);
+        let is_one = self.check_network(foreseen);
+        let mut outline = outline.check_value("network", move || is_one.clone());
+        // Before the networks are read.
+        outline.checks.rotate_right(1);
         Ok(outline.check_value("target", || self.check()).check_value("output", || {
             self.wanted.check_output(|ending| match ending {
                 "html" => overwrite::GENERATOR.to_owned(),

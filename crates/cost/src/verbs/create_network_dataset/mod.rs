@@ -121,14 +121,16 @@ impl Section for CreateNetworkDataset {
         let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
         let tables = [VARIANTS, UNPRUNABLE].map(|name| self.folder().join(name));
         let writes = variants.map(|variant| self.file(&variant)).chain(tables);
-        let writes = writes.map(|path| KeyedPath { key: "model_path", path }).collect();
-        let files = self.sources.iter().filter_map(Source::file);
+        let writes = writes.map(|path| KeyedPath::new("model_path", path)).collect();
+        let files = || self.sources.iter().filter_map(Source::file);
+        let reads = files().map(|file| KeyedPath::new("networks", file)).collect();
         let levels = self.levels.len();
         let step = |source: &Source| format!("prune {} to {levels} levels into {}", source, self.folder().display());
-        let outline = Outline { steps: self.sources.iter().map(step).collect(), writes, ..Outline::default() };
+        let steps = self.sources.iter().map(step).collect();
+        let outline = Outline { steps, reads, writes, ..Outline::default() };
         Ok(outline
             .check_value("model_path", || self.check_replaced())
-            .check("networks", files, |context| self.load(context).map(drop)))
+            .check("networks", files(), |context| self.load(context).map(drop)))
     }
 }
 

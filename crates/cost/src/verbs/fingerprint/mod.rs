@@ -2,19 +2,20 @@
 
 mod assess;
 mod facts;
+mod foreseen_rows;
 mod parse;
 pub mod report;
 mod settings;
 
 use super::NETWORKS;
 use crate::fingerprint::{Levels, Networks, Recipe, file_name};
-use crate::records::{Provenance, Variant};
+use crate::records::Provenance;
 use assess::Assessed;
 use perf4sight_base::error::Result;
+use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use report::Evidence;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The section `[fingerprint]`.
@@ -135,20 +136,33 @@ fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Proven
 impl Section for FingerprintSection {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         self.check_target()?;
-        let networks = KeyedPath { key: "pruned_models_storedir", path: self.networks.clone() };
+        let networks = KeyedPath::new("pruned_models_storedir", &self.networks);
+        let platform = self.platform.iter().filter(|word| Platform::is_file(word));
+        let platform = platform.map(|file| KeyedPath::new("target", file));
         let fits = self.sources.iter().filter(|source| self.fits(source));
         let files = fits.map(|source| self.file(source));
         let report = self.report_folder();
         let reports = ["report.html", "report.json", "predictions.csv"].map(|name| report.join(name));
         let fitted = self.sources.iter().filter(|source| self.fits(source));
         let lacking = fitted.map(|source| self.lacking(source, foreseen)).collect::<Result<Vec<_>>>()?;
-        Ok(Outline {
+        let outline = Outline {
             steps: self.sources.iter().map(|source| self.step(source)).chain(lacking.into_iter().flatten()).collect(),
-            reads: self.sources.iter().flat_map(|source| self.reads(source)).chain([networks]).collect(),
+            reads: self
+                .sources
+                .iter()
+                .flat_map(|source| self.reads(source))
+                .chain([networks])
+                .chain(platform)
+                .collect(),
             writes: files.chain(reports).map(|path| KeyedPath { key: "model_storedir", path }).collect(),
             ..Outline::default()
-        }
-        .check_value("model_storedir", || self.check_replaced()))
+        };
+        let fitted = self.sources.iter().filter(|source| self.fits(source));
+        let outline = fitted.fold(outline, |outline, source| {
+            let rows = self.most_rows(source, foreseen);
+            outline.check_value(source.fit_key, move || self.check_rows(source, rows.clone()?))
+        });
+        Ok(outline.check_value("model_storedir", || self.check_replaced()))
     }
 }
 
@@ -176,24 +190,5 @@ impl Verb for FingerprintSection {
             json: evidence.json(),
             ..Summary::default()
         })
-    }
-}
-
-impl FingerprintSection {
-    /// Levels to fit on for which no file of rows exists or will exist, in words; none if no level is missing, or no
-    /// file is known.
-    fn lacking(&self, source: &Source, foreseen: &Foreseen) -> Result<Option<String>> {
-        let Levels::Only(wanted) = &self.fit.levels else { return Ok(None) };
-        let networks = self.fit.networks.iter().map(String::as_str);
-        let mut there = BTreeSet::new();
-        for folder in &source.fit {
-            let files = foreseen.files(folder, "csv")?;
-            let stems = files.iter().filter_map(|file| file.file_stem()?.to_str()?.strip_suffix("-gt"));
-            there.extend(stems.filter_map(|stem| Some(Variant::parse(stem, networks.clone()).ok()?.level)));
-        }
-        let absent: Vec<String> = wanted.difference(&there).map(u8::to_string).collect();
-        Ok((!there.is_empty() && !absent.is_empty()).then(|| {
-            format!("will find no {} rows of levels {}: nothing here measures them", source.quantity, absent.join(", "))
-        }))
     }
 }

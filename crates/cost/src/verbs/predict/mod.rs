@@ -116,7 +116,7 @@ impl Predict {
         match self.wanted.source {
             Source::Targets(_) if self.require_fit && self.wanted.limit.is_none() => {
                 Err(Error::usage("the memory limit is unknown")
-                    .expected("mem_limit (--mem-limit) if require_fit (--require-fit) is used with target (--target)")
+                    .expected("mem_limit, where require_fit is used with target")
                     .help("set the memory limit, such as 8GiB"))
             }
             Source::Targets(_) | Source::Fingerprint(_) => Ok(()),
@@ -139,7 +139,7 @@ impl Section for Predict {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         let does = format!("predicts {} of {}", self.wanted.stage, self.networks.join(", "));
         let source = self.wanted.source.reads().into_iter().map(|read| read.path);
-        let outline = self.wanted.outline(&does, "networks", &self.networks, foreseen)?;
+        let outline = self.wanted.outline(&does, "networks", &self.networks, foreseen);
         Ok(outline.check("output", source, |context| self.check_output(context)))
     }
 }

@@ -40,7 +40,7 @@ impl Divisible for Profile {
     fn outline_elsewhere(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
         self.check_divisible()?;
         let tests = self.tests(foreseen)?;
-        let mut outline = Outline::default();
+        let mut outline = Outline { reads: self.inputs(&tests, foreseen), ..Outline::default() };
         let foreseen = &self.foresee_calibration_networks(foreseen, &mut outline);
         if self.create_config {
             self.foresee_config(&tests, &mut outline);

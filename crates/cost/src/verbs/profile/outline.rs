@@ -6,18 +6,19 @@ use super::{Choice, NOT_KEPT, Planned, Profile, estimate, profile_log};
 use crate::device::check_all;
 use crate::device::kind::DeviceKind;
 use crate::plan::{Ledger, Share, Status};
-use crate::records::{PROVENANCE_FILE, row_file};
+use crate::records::{Identity, PROVENANCE_FILE, row_file};
 use perf4sight_base::error::Result;
 use perf4sight_machine::description::Description;
 use perf4sight_step::workload::Variable;
 use perf4sight_verb::{Foreseen, KeyedPath, Outline};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl Profile {
     pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline<'_>> {
         let tests = self.tests(foreseen)?;
-        let mut outline = Outline::default();
+        let mut outline = Outline { reads: self.inputs(&tests, foreseen), ..Outline::default() };
         let foreseen = &self.foresee_calibration_networks(foreseen, &mut outline);
         if self.create_config {
             self.foresee_config(&tests, &mut outline);
@@ -28,6 +29,21 @@ impl Profile {
             self.foresee_runs(&tests, foreseen, executable, &mut outline)?;
         }
         Ok(outline)
+    }
+
+    /// The files that it reads: networks that are there or that an earlier section writes, what to measure, what the device is.
+    pub(super) fn inputs(&self, tests: &[NetworkTests], foreseen: &Foreseen) -> Vec<KeyedPath> {
+        let networks = self.planned(tests, foreseen).into_iter().map(|planned| planned.file);
+        let networks: BTreeSet<PathBuf> = networks.filter(|file| foreseen.exists(file)).collect();
+        let networks = networks.into_iter().map(|file| KeyedPath::new("local_model_loc", file));
+        let configs = if self.create_config { Vec::new() } else { self.config_files() };
+        let configs = configs.into_iter().map(|file| KeyedPath::new("test_config", file));
+        let source = self.device.source.iter().map(|source| KeyedPath::new("device_source", source));
+        networks.chain(configs).chain(source).collect()
+    }
+
+    fn config_files(&self) -> Vec<PathBuf> {
+        test_config::files(&self.places.test_config, &self.names())
     }
 
     /// A warning about a memory limit above the memory of this machine, if it is the one that is measured. The kernel's own limit is refused
@@ -42,14 +58,11 @@ impl Profile {
         let variants: usize = tests.iter().map(|tests| tests.files.len()).sum();
         let networks = self.names().join(", ");
         outline.steps.push(format!("writes the tests of {variants} variants of {networks} to {}", file.display()));
-        let files = test_config::files(file, &self.names());
-        outline.writes.extend(files.into_iter().map(|path| KeyedPath { key: "test_config", path }));
+        outline.writes.extend(self.config_files().into_iter().map(|path| KeyedPath { key: "test_config", path }));
     }
 
     fn check_config(&self) -> Result<()> {
-        test_config::files(&self.places.test_config, &self.names())
-            .iter()
-            .try_for_each(|file| test_config::check_replaced(file))
+        self.config_files().iter().try_for_each(|file| test_config::check_replaced(file))
     }
 
     fn foresee_runs(
@@ -110,6 +123,8 @@ impl Profile {
     pub(super) fn foresee_rows(&self, planned: &[Planned], outline: &mut Outline) {
         let log_dir = &self.places.log_dir;
         outline.steps.push(format!("appends rows to {}/{{{}}}/{{variant}}-gt.csv", log_dir.display(), self.words()));
+        let row = |row: Identity| (row_file(log_dir, row.variable, &row.variant), row.workload.step.row_words());
+        outline.rows.extend(planned.iter().flat_map(Planned::identities).map(row));
         let rows = profile_log::files(planned).into_iter();
         let place = |(variant, variable)| KeyedPath { key: "log_dir", path: row_file(log_dir, variable, &variant) };
         outline.writes.push(KeyedPath { key: "log_dir", path: log_dir.join(PROVENANCE_FILE) });

@@ -25,17 +25,22 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub(in super::super) fn check(&self) -> Result<()> {
-        let Nodes { count, rank, master_port, .. } = self;
-        if rank >= count {
-            return Err(Error::usage(format!("there is no node_rank {rank} among {count} nodes"))
-                .expected(format!("from 0 to {}", count - 1)));
+    pub(in super::super) fn check_rank(&self) -> Result<()> {
+        let Nodes { count, rank, .. } = self;
+        match rank < count {
+            true => Ok(()),
+            false => Err(Error::usage(format!("there is no node_rank {rank} among {count} nodes"))
+                .expected(format!("from 0 to {}", count - 1))),
         }
-        if self.port() == *master_port {
-            return Err(Error::usage(format!("node_port and master_port are both {master_port}"))
-                .expected("two ports: one is the job's, the other the profiler's"));
+    }
+
+    pub(in super::super) fn check_ports(&self) -> Result<()> {
+        let master_port = self.master_port;
+        match self.port() != master_port {
+            true => Ok(()),
+            false => Err(Error::usage(format!("node_port and master_port are both {master_port}"))
+                .expected("two ports: one is the job's, the other the profiler's")),
         }
-        Ok(())
     }
 
     /// None for a single node.
@@ -155,7 +160,7 @@ mod tests {
     fn profilers_and_job_meet_at_ports_of_their_own() {
         assert_eq!(nodes().port(), 29501);
         assert_eq!(Nodes { master_port: 65535, ..nodes() }.port(), 65534);
-        assert!(Nodes { port: Some(29500), ..nodes() }.check().is_err());
-        assert!(Nodes { rank: 2, ..nodes() }.check().unwrap_err().to_string().contains("node_rank 2 among 2"));
+        assert!(Nodes { port: Some(29500), ..nodes() }.check_ports().is_err());
+        assert!(Nodes { rank: 2, ..nodes() }.check_rank().unwrap_err().to_string().contains("node_rank 2 among 2"));
     }
 }

@@ -1,0 +1,68 @@
+//! Inputs stay: `overwrite = True` is about files in the places of results, and replaces none that a section reads.
+
+use super::Job;
+use super::check::foresee;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::path_name::shown;
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
+use std::path::Path;
+
+/// The key that lets a section replace files of others.
+const OVERWRITE: &str = "overwrite";
+
+/// What must stay, and who reads it.
+struct Input<'a> {
+    reader: String,
+    path: &'a Path,
+}
+
+/// Refuses a section that would replace an input of any section, or the configuration, with a result. A file that it would replace without
+/// `overwrite`, too, is its own: an earlier run wrote it, and a later section reads what this run writes.
+pub(super) fn stay(jobs: &[Job], outlines: &[Outline], elsewhere: bool, context: &mut Context) -> Result<()> {
+    let inputs = inputs(jobs, outlines);
+    let mut foreseen = Foreseen::default();
+    for (job, outline) in jobs.iter().zip(outlines) {
+        let replaced = if overwrites(job) { replaced(job, outline, &inputs) } else { Vec::new() };
+        if !replaced.is_empty() {
+            let own = own_keys(job, elsewhere, &foreseen, context).unwrap_or_default();
+            let others = replaced.into_iter().find(|(file, _)| !own.contains(&file.key));
+            others.map_or(Ok(()), |(file, reader)| Err(refused(job, file, reader)))?;
+        }
+        foreseen.add(outline);
+    }
+    Ok(())
+}
+
+fn inputs<'a>(jobs: &'a [Job], outlines: &'a [Outline]) -> Vec<Input<'a>> {
+    let config = jobs.first().map(|job| Input { reader: "this program".to_owned(), path: job.values.file() });
+    let read = jobs.iter().zip(outlines).flat_map(|(job, outline)| {
+        outline.reads.iter().map(|read| Input { reader: format!("[{}]", job.name()), path: &read.path })
+    });
+    config.into_iter().chain(read).collect()
+}
+
+fn overwrites(job: &Job) -> bool {
+    job.spec.table.setting(OVERWRITE).is_some() && job.values.get(OVERWRITE).unwrap_or(false)
+}
+
+/// The inputs in the places of a section's results, each with its reader, but for those that the section wrote for certain.
+fn replaced<'a>(job: &Job, outline: &'a Outline, inputs: &'a [Input]) -> Vec<(&'a KeyedPath, &'a str)> {
+    let of_input = |input: &'a Input| outline.replaces(input.path).map(|file| (file, input.reader.as_str()));
+    inputs.iter().flat_map(of_input).filter(|(file, _)| !job.section.wrote(&file.path)).collect()
+}
+
+/// The keys whose results the section would write without `overwrite`, too.
+fn own_keys(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &mut Context) -> Result<Vec<&'static str>> {
+    let values = job.values.without(OVERWRITE);
+    let careful = Job { values, section: (job.spec.parse)(&values)?, ..*job };
+    let outline = foresee(&careful, elsewhere, foreseen, context)?;
+    let refused: Vec<&str> =
+        outline.checks.iter().filter(|check| (check.run)(context).is_err()).map(|check| check.key).collect();
+    Ok(outline.writes.iter().map(|file| file.key).filter(|key| !refused.contains(key)).collect())
+}
+
+fn refused(job: &Job, file: &KeyedPath, reader: &str) -> Error {
+    let problem = format!("{} would be replaced, and {reader} reads it", shown(&file.path));
+    let error = job.values.error(file.key, problem).expected("a place where no input is");
+    error.help("overwrite = True replaces no input")
+}
