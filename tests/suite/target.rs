@@ -280,7 +280,7 @@ fn fingerprints_and_targets_exclude_each_other() {
     assert_eq!(answer["devices"][1]["device"], "tx2");
     let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set predict.{set}")).fails(3);
     wrong("fingerprint=somewhere").says("config.ini:3: [predict] target: fingerprint is there, too");
-    wrong("device_name=mine").says("[predict] target: device_name is there, too");
+    wrong("device_name=mine").says("[predict] target: device_name is given, too");
     wrong("target=orim").says("did you mean \"orin\"?");
     wrong("target=mine.json").says("mine.json does not exist");
     let free =

@@ -116,7 +116,7 @@ impl Predict {
         match self.wanted.source {
             Source::Targets(_) if self.require_fit && self.wanted.limit.is_none() => {
                 Err(Error::usage("the memory limit is unknown")
-                    .expected("mem_limit, where require_fit is used with target")
+                    .expected("mem_limit (--mem-limit) if require_fit (--require-fit) is used with target (--target)")
                     .help("set the memory limit, such as 8GiB"))
             }
             Source::Targets(_) | Source::Fingerprint(_) => Ok(()),
