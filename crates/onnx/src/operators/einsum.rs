@@ -1,11 +1,13 @@
-//! Einstein sums of two tensors: batched matrix products between transpositions, as PyTorch runs them (Linear.cpp).
+//! Einstein sums: batched matrix products between transpositions, of two tensors at a time from the left, as PyTorch runs them (`einsum` and `sumproduct_pair`
+//! of aten/src/ATen/native/Linear.cpp).
 
 use crate::batch::shape;
 use crate::call::{Call, Misfit, Outcome};
 use crate::number::product;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, Weight};
-use perf4sight_network::{Op, Runs, Shape};
+use perf4sight_network::{Binary, Op, Runs, Shape};
+use std::collections::BTreeSet;
 
 /// A tensor, with a size and a letter for every axis of its sample.
 struct Operand<'c> {
@@ -41,29 +43,48 @@ pub(super) fn einsum(to: &mut Translation, call: &Call) -> Outcome {
     let equation: String = call.text("equation").chars().filter(|letter| !letter.is_whitespace()).collect();
     let (terms, result) = equation.split_once("->").ok_or(Misfit::Unsupported)?;
     let terms: Vec<Vec<char>> = terms.split(',').map(|term| term.chars().collect()).collect();
-    let (Some([left, right]), 2) =
-        (terms.as_slice().get(..2).and_then(|two| <&[_; 2]>::try_from(two).ok()), terms.len())
-    else {
+    if terms.len() < 2 {
         return Err(Misfit::Unsupported);
-    };
-    let (batch, alone) = batch_letter(to, call, [left, right])?;
+    }
+    let (batch, alone) = batch_letter(to, call, &terms)?;
     let result: Vec<char> = result.chars().collect();
     let place = result.iter().position(|&letter| letter == batch).ok_or(Misfit::Unsupported)?;
     // If the batch shares its axis with rows, that axis is one of the sample too.
     let dropped = alone.then_some(batch);
+    let operands = terms.iter().enumerate().map(|(place, term)| operand(to, call, place, term, dropped));
+    let operands: Vec<Operand> = operands.collect::<Result<_, _>>()?;
     let wanted: Vec<char> = result.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
-    let a = operand(to, call, 0, left, dropped)?;
-    let b = operand(to, call, 1, right, dropped)?;
-    let roles = roles(&a.letters, &b.letters, &wanted)?;
-    let result = multiplied(to, call, [a, b], &roles, &wanted)?;
+    let Some(Operand { source: Source::Feature(result), .. }) = contracted(to, call, operands, &wanted)? else {
+        return Err(Misfit::Unsupported);
+    };
     let held = call.features().find_map(|feature| feature.batch).map(|batch| batch.at(place));
     single(Feature { batch: held, ..result })
 }
 
+/// The operands multiplied from the left: what later ones or the result do not have is summed over as soon as it can be. The axes of the result come first.
+fn contracted<'c>(
+    to: &mut Translation,
+    call: &Call,
+    operands: Vec<Operand<'c>>,
+    result: &[char],
+) -> Result<Option<Operand<'c>>, Misfit> {
+    let letters: Vec<Vec<char>> = operands.iter().map(|operand| operand.letters.clone()).collect();
+    let mut operands = operands.into_iter().enumerate();
+    let Some((_, mut product)) = operands.next() else { return Ok(None) };
+    for (place, other) in operands {
+        let later: BTreeSet<char> = letters[place + 1..].iter().flatten().copied().collect();
+        let is_had = |letter: &char| product.letters.contains(letter) || other.letters.contains(letter);
+        let summed = later.iter().copied().filter(|letter| !result.contains(letter));
+        let wanted: Vec<char> = result.iter().copied().chain(summed).filter(is_had).collect();
+        product = multiplied(to, call, [product, other], &wanted)?;
+    }
+    Ok(Some(product))
+}
+
 /// The letter of the batch, the same in all operands that have one, and whether it is the batch alone.
-fn batch_letter(to: &Translation, call: &Call, terms: [&Vec<char>; 2]) -> Result<(char, bool), Misfit> {
+fn batch_letter(to: &Translation, call: &Call, terms: &[Vec<char>]) -> Result<(char, bool), Misfit> {
     let mut letters = Vec::new();
-    for (place, term) in terms.into_iter().enumerate() {
+    for (place, term) in terms.iter().enumerate() {
         if let Value::Feature(Feature { id, batch: Some(batch), .. }) = call.input(place) {
             if term.len() != to.builder.shape(*id).rank() + usize::from(batch.alone()) {
                 return Err(Misfit::Unsupported);
@@ -117,14 +138,18 @@ fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<Roles, Misfit> {
     })
 }
 
-fn multiplied(
+/// Two operands multiplied, with the axes `wanted` in this order.
+fn multiplied<'c>(
     to: &mut Translation,
     call: &Call,
-    [a, b]: [Operand; 2],
-    roles: &Roles,
+    [a, b]: [Operand<'c>; 2],
     wanted: &[char],
-) -> Result<Feature, Misfit> {
-    let Roles { stack, rows, columns, inner } = roles;
+) -> Result<Operand<'c>, Misfit> {
+    // Once for all samples, not for each of them.
+    if [a.source, b.source].iter().all(|source| matches!(source, Source::Weight(_))) {
+        return Err(Misfit::Unsupported);
+    }
+    let Roles { stack, rows, columns, inner } = roles(&a.letters, &b.letters, wanted)?;
     let sizes = |letters: &[char]| -> Vec<usize> {
         let size = |letter: &char| {
             let of = |operand: &Operand| {
@@ -135,19 +160,34 @@ fn multiplied(
         };
         letters.iter().map(size).collect()
     };
+    let dims = sizes(wanted);
+    if inner.is_empty() {
+        let [left, right] = [beside(to, call, &a, wanted)?, beside(to, call, &b, wanted)?];
+        let node = to.add_like(own_name(call), Op::Binary(Binary::Mul), &[left, right])?;
+        return Ok(Operand { source: Source::Feature(node), dims, letters: wanted.to_vec() });
+    }
     let whole = |letters: &[char]| sizes(letters).iter().product::<usize>();
-    let outer = sizes(stack);
-    let [height, width, depth] = [rows, columns, inner].map(|letters| whole(letters));
-    let free = [sizes(rows), sizes(columns)].concat();
+    let outer = sizes(&stack);
+    let [height, width, depth] = [&rows, &columns, &inner].map(|letters| whole(letters));
+    let free = [sizes(&rows), sizes(&columns)].concat();
     let [left, right] =
-        [[rows, inner], [inner, columns]].map(|[first, second]| [stack.as_slice(), first, second].concat());
+        [[&rows, &inner], [&inner, &columns]].map(|[first, second]| [stack.as_slice(), first, second].concat());
     let runs = [a.runs(&left), b.runs(&right)].into_iter().flatten().next();
     let left = matrices(to, call, &a, &left, [outer.as_slice(), &[height, depth]].concat())?;
     let right = matrices(to, call, &b, &right, [outer.as_slice(), &[depth, width]].concat())?;
     let node = to.add_like(own_name(call), Op::MatMul, &[left, right])?;
     runs.into_iter().for_each(|runs| to.builder.set_runs(node.id, runs));
     let node = shaped(to, call, node, [outer, free].concat())?;
-    turned(to, call, node, &[stack.as_slice(), rows, columns].concat(), wanted)
+    let node = turned(to, call, node, &[stack.as_slice(), &rows, &columns].concat(), wanted)?;
+    Ok(Operand { source: Source::Feature(node), dims, letters: wanted.to_vec() })
+}
+
+/// An operand with its axes in this order, and axes of length 1 for those that it lacks: without an axis to sum over PyTorch multiplies element by element.
+fn beside(to: &mut Translation, call: &Call, operand: &Operand, wanted: &[char]) -> Result<Feature, Misfit> {
+    let place = |letter: &char| operand.letters.iter().position(|own| own == letter);
+    let order: Vec<char> = wanted.iter().copied().filter(|letter| place(letter).is_some()).collect();
+    let dims = wanted.iter().map(|letter| place(letter).map_or(1, |axis| operand.dims[axis])).collect();
+    matrices(to, call, operand, &order, dims)
 }
 
 /// An operand with its axes in this order and its matrices in the last two.
@@ -196,6 +236,21 @@ fn shaped(to: &mut Translation, call: &Call, node: Feature, dims: Vec<usize>) ->
 mod tests {
     use crate::tests::{Draft, Is, Named, text};
     use perf4sight_network::Runs;
+
+    /// The profiler of PyTorch 2.15 shows a product element by element and one `bmm` for the first, two of them for the second: operands are multiplied from the left.
+    #[test]
+    fn three_operands_are_multiplied_two_by_two() {
+        let with_two = |equation: &str, weights: [[i64; 2]; 2]| {
+            let draft = Draft::opset(17).input("x", [Named("batch"), Is(3), Is(6)]);
+            let draft = draft.weight("u", weights[0]).weight("v", weights[1]);
+            let draft = draft.node("Einsum", &["x", "u", "v"], "y", vec![text("equation", equation)]);
+            let network = draft.output("y").load().network;
+            let kinds: Vec<&str> = network.nodes().iter().map(|node| node.op.kind()).collect();
+            ["matmul", "mul"].map(|kind| kinds.iter().filter(|one| **one == kind).count())
+        };
+        assert_eq!(with_two("btd,rd,rd->btr", [[4, 6], [4, 6]]), [1, 1]);
+        assert_eq!(with_two("btd,de,ef->btf", [[6, 5], [5, 4]]), [2, 0]);
+    }
 
     /// `torch.einsum` in PyTorch 2.15 (`sumproduct_pair` of Linear.cpp): the profiler shows a clone of the weight [4, 6, 8] and one `bmm` of [1, 2 * 3, 6] with [1, 6, 32] for the
     /// first, a `bmm` of [4, 2 * 3, 6] with [4, 6, 8] without a clone for the second.
