@@ -250,9 +250,10 @@ impl Blocked<'_> {
         self.padded(&self.operation.node.shape, self.block)
     }
 
-    /// Images whose channels fill whole blocks.
+    /// Images whose channels fill whole blocks; those of several groups stay as they are (`ok_to_pad_channels` of jit_avx512_common_conv_kernel.cpp).
     fn padded(&self, image: &Shape, block: u64) -> Amount {
-        let channels = (image.channels() as u64).next_multiple_of(block);
+        let is_grouped = self.kernel.groups > 1 && !self.is_depthwise();
+        let channels = (image.channels() as u64).next_multiple_of(if is_grouped { 1 } else { block });
         self.unless_kept(Amount::per_sample(product([self.operation.number(), channels, pixels(image)])))
     }
 
@@ -311,6 +312,18 @@ mod tests {
     use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Stage, Step};
+
+    /// Four samples of 20 x 32 x 32 under 5x5 kernels with a stride of 2, in 5 groups: copies of image, filters and result by the same events (327,680, 8,000 and 81,920).
+    #[test]
+    fn channels_of_several_groups_fill_no_blocks() {
+        let mut builder = NetworkBuilder::new("grouped", Shape::new([20, 32, 32]));
+        let conv = Conv { out_channels: 20, window: Window::square(5, 2, 2), groups: 5, bias: true };
+        let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
+        let network = builder.finish(conv);
+        let platform = Platform::named("cpu").unwrap();
+        let simulation = Simulation::new(&network, Step::published(Stage::Inference), &platform);
+        assert_eq!(simulation.alive(4).bytes(Role::Workspace).0, 327_680 + 8_000 + 81_920);
+    }
 
     /// What `aten::convolution` borrows at most of four samples by the memory events of PyTorch 2.15's profiler, AVX-512: what each thread gathers, copies of image, filters
     /// and result. `ONEDNN_VERBOSE=1` names `jit_1x1` for images that the stride of 2 divides, `jit` for the others.
