@@ -1,7 +1,8 @@
 """What kernels of a processor do that the rules of PyTorch for tensors without contents leave out: copies, layouts, workspaces."""
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, Tuple
+import math
+from typing import Any, List, Mapping, Sequence, Tuple
 
 # Operators that copy those of their first operands that are not contiguous while they run, and how many these are (`contiguous` in Col2Im.cpp, Im2Col.cpp,
 # SoftMax.cpp, layer_norm.cpp, Embedding.cpp, UpSampleKernel.cpp, ReflectionPad.cpp, PaddingKernel.cpp, GridSampler.cpp, AveragePool3d.cpp and Distance.cpp
@@ -91,6 +92,8 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
     if name == "aten._euclidean_dist":
         # Both operands with a column of norms and one of ones, whose product the distances are made of (`_euclidean_dist` in Distance.cpp).
         return sum(4 * int(one.numel()) // one.shape[-1] * (one.shape[-1] + 2) for one in arguments[:2])
+    if name == "aten._trilinear":
+        return 4 * sum(_of_bilinear(*arguments))
     if name == "aten.logsumexp":
         # The exponents, and the greatest ones (`logsumexp_out_impl` in ReduceOps.cpp).
         return int(first.nbytes + made.nbytes)
@@ -101,6 +104,20 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         # Halves are summed up as `float` (`mean_kernel_impl` in ReduceOps.cpp).
         return 4 * int(first.numel()) if str(first.dtype) in HALVES else 0
     return _gradients_of_lstm(arguments) if name == LSTM_BACKWARD else 0
+
+
+def _of_bilinear(first: Any, second: Any, third: Any, *axes: Any) -> Tuple[int, int]:
+    """Elements of the two products that `nn.Bilinear` makes for one row of an axis, of the first two factors and of that with the third one (`_trilinear` in Linear.cpp)."""
+    stretched, summed, row = axes[:3], axes[3], axes[4] if len(axes) > 4 else 1
+    whole = first.dim() + len(stretched[0])
+
+    def sizes(factor: Any, missing: Sequence[int]) -> List[int]:
+        own = iter(factor.shape)
+        return [1 if axis == row else size for axis, size in ((axis, 1 if axis in missing else next(own)) for axis in range(whole))]
+    of = [sizes(factor, missing) for factor, missing in zip((first, second, third), stretched)]
+    product = [1 if axis in summed and axis in stretched[2] else max(of[0][axis], of[1][axis]) for axis in range(whole)]
+    result = [1 if axis in summed else max(product[axis], of[2][axis]) for axis in range(whole)]
+    return math.prod(product), math.prod(result)
 
 
 def _cast(arguments: Tuple[Any, ...], made: Any) -> int:
