@@ -69,7 +69,7 @@ def _made_of(module: Any, held: Callable[[Any], Any], trained: Callable[[Any], A
     for part in module.modules():
         for key, value in vars(part).items():
             if key.endswith("_hooks") and isinstance(value, dict):
-                memo[id(value)] = OrderedDict((number, hook) for number, hook in value.items() if _is_pytorchs(hook))
+                memo[id(value)] = OrderedDict((number, hook) for number, hook in value.items() if _is_of_library(hook))
             elif isinstance(value, torch.Tensor):
                 memo[id(value)] = held(value)
     for buffer in module.buffers():
@@ -109,9 +109,9 @@ def copied(module: Any, memo: "Dict[int, Any] | None" = None) -> Any:
         raise NetworkError("%s cannot be copied: %s: %s" % (type(module).__name__, type(problem).__name__, problem)) from problem
 
 
-def _is_pytorchs(hook: Any) -> bool:
-    """Whether a hook makes a weight, as PyTorch's norms of weights and its pruning do."""
-    return type(hook).__module__.startswith("torch.nn.utils")
+def _is_of_library(hook: Any) -> bool:
+    """Whether a hook makes a weight, as PyTorch's norms of weights and its pruning do, or hands on what layers gave, as those of transformers' backbones."""
+    return type(hook).__module__.startswith("torch.nn.utils") or str(getattr(hook, "__module__", "")).startswith("transformers.")
 
 
 @contextlib.contextmanager
