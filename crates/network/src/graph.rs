@@ -470,6 +470,11 @@ impl NetworkBuilder {
         self.nodes[node.0].runs = runs;
     }
 
+    /// All nodes, in the order in which they were added.
+    pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.nodes.len()).map(NodeId)
+    }
+
     /// How many nodes there are.
     pub fn node_count(&self) -> usize {
         self.nodes.len()

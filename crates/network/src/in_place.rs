@@ -23,8 +23,15 @@ impl Network {
         let overwrites =
             |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == Storage::Own;
         let may = |op: &Op| is_rectifier(op) || self.keeping() == Keeping::Least && may_overwrite(op);
-        let assigns = |node: &Node| self.assigned(node).is_some_and(|whole| overwrites(self.viewed(whole, &uses)));
-        self.nodes().iter().map(|node| may(&node.op) && overwrites(node.inputs[0]) || assigns(node)).collect()
+        let last = self.last_readers();
+        let assigns = |(id, node): (NodeId, &Node)| {
+            let Some(whole) = self.assigned(node) else { return false };
+            let base = self.seen(whole);
+            let is_of_assignment = self.assigned(self.node(base)).is_some() && last[base.index()] == id;
+            is_of_assignment || overwrites(self.viewed(whole, &uses)) || self.is_put_back(id, whole)
+        };
+        let may_overwrite = |node: &Node| may(&node.op) && overwrites(node.inputs[0]);
+        self.iter().map(|(id, node)| may_overwrite(node) || assigns((id, node))).collect()
     }
 
     /// The input that an assignment writes into.
@@ -33,12 +40,54 @@ impl Network {
         node.inputs.first().copied().filter(|whole| is_assignment && self.node(*whole).shape == node.shape)
     }
 
+    /// What views show. What an assignment made is assigned to in place by the next one, but where the program goes on with a clone: then
+    /// something reads the former later on.
+    fn seen(&self, mut of: NodeId) -> NodeId {
+        while self.is_view(self.node(of)) {
+            of = self.node(of).inputs[0];
+        }
+        of
+    }
+
+    /// For every node, the last one that reads its memory, itself where none does.
+    fn last_readers(&self) -> Vec<NodeId> {
+        let mut last: Vec<NodeId> = self.iter().map(|(id, _)| id).collect();
+        for (id, node) in self.iter() {
+            node.inputs.iter().for_each(|read| last[read.index()] = id);
+        }
+        for (id, node) in self.iter().rev().filter(|(_, node)| self.is_view(node)) {
+            let read = node.inputs[0].index();
+            last[read] = last[read].max(last[id.index()]);
+        }
+        last
+    }
+
+    /// Whether an assignment to a slice of a tensor is what is assigned to that slice next: exporters so write `x[:8, 1:] = y`.
+    fn is_put_back(&self, id: NodeId, slice: NodeId) -> bool {
+        let slice = self.viewed_in_order(slice);
+        let Op::Slice { .. } = self.node(slice).op else { return false };
+        let whole = self.seen(slice);
+        let is_back = |node: &&Node| self.assigned(node).is_some_and(|other| self.seen(other) == whole);
+        let puts = |node: &&Node| node.inputs.last().is_some_and(|put| self.seen(*put) == id);
+        self.nodes()[id.index() + 1..].iter().filter(is_back).any(|node| puts(&node))
+    }
+
+    /// What transpositions and reshapes show.
+    fn viewed_in_order(&self, mut of: NodeId) -> NodeId {
+        while let Op::Transpose { .. } | Op::Reshape(_) = self.node(of).op {
+            of = self.node(of).inputs[0];
+        }
+        of
+    }
+
+    /// A transposition moves what kernels read in another order, and is a view in PyTorch.
+    pub(super) fn is_view(&self, node: &Node) -> bool {
+        matches!(node.op, Op::Transpose { .. }) || self.facts(node).storage == Storage::View
+    }
+
     /// What views show that nothing else reads: exporters turn the axis that is assigned along to the front, and back.
     fn viewed(&self, mut of: NodeId, uses: &[usize]) -> NodeId {
-        // A transposition moves what kernels read in another order, and is a view in PyTorch.
-        let is_view =
-            |node: &Node| matches!(node.op, Op::Transpose { .. }) || self.facts(node).storage == Storage::View;
-        while uses[of.index()] == 1 && is_view(self.node(of)) {
+        while uses[of.index()] == 1 && self.is_view(self.node(of)) {
             of = self.node(of).inputs[0];
         }
         of
@@ -93,6 +142,29 @@ mod tests {
             network.in_place()[network.output().index()]
         };
         assert_eq!([false, true].map(written), [true, false]);
+    }
+
+    /// `y[..., :4] += a; y[..., 4:] += b`: exporters read the slice of what was assigned before, and assign to all of that.
+    #[test]
+    fn a_further_assignment_is_in_place_unless_the_former_is_read_later() {
+        let written = |is_read_later: bool| {
+            let mut builder = NetworkBuilder::new("added", Shape::new([8]));
+            let mut whole = builder.add("twice", Op::Binary(Binary::Mul), &[builder.input()]).unwrap();
+            let mut former = whole;
+            for start in [0, 4] {
+                former = whole;
+                let slice = Op::Slice { axis: 0, start, length: 4 };
+                let slice = builder.add(format!("slice{start}"), slice, &[whole]).unwrap();
+                let more = builder.add(format!("more{start}"), Op::Binary(Binary::Add), &[slice]).unwrap();
+                let assigned = Op::Unknown(Unknown::new("ScatterND", Shape::new([8]), 0));
+                whole = builder.add(format!("assigned{start}"), assigned, &[whole, more]).unwrap();
+            }
+            let other = if is_read_later { former } else { whole };
+            let sum = builder.add("sum", Op::Binary(Binary::Add), &[whole, other]).unwrap();
+            let network = builder.finish(sum);
+            network.iter().filter(|(id, _)| network.in_place()[id.index()]).count()
+        };
+        assert_eq!([false, true].map(written), [1, 0]);
     }
 
     #[test]

@@ -33,9 +33,11 @@ pub enum Runs {
     #[default]
     AsWritten,
     /// The operator that reads it, of which it is a part and which keeps what this one reads instead of its result: the sigmoid of a
-    /// gated linear unit.
+    /// gated linear unit, and that of `logsigmoid`, which processors keep, too.
     WithReader,
-    /// A view, which takes no memory: `Tensor.unfold`, which files have as a lookup.
+    /// A step of `var` or `std`, which keep nothing but what they read, and make nothing of its size before backward.
+    Variance,
+    /// A view, which takes no memory: `Tensor.unfold`, which files have as a lookup, and places that are integers to PyTorch.
     View,
     /// The maximum along one axis with its place, which alone gets the gradient (`max` of an axis); `amax` keeps what it reads.
     WithPlaces,
@@ -48,6 +50,8 @@ pub enum Runs {
     /// `instance_norm`: batch normalisation of one sample that has the channels of all samples
     /// (aten/src/ATen/native/Normalization.cpp). A group normalisation whose groups are single channels is an operator of its own.
     InstanceNorm,
+    /// A layer on the weight of another one, which it reads in another shape or order: the weight, its gradient and its state are there once.
+    OnAnothers,
     /// A part of a `torch.autograd.Function`, which keeps nothing but what the function reads.
     InFunction,
     /// `detach`: a view without a gradient.

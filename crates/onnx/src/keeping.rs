@@ -8,11 +8,16 @@ use super::translate::Translation;
 use super::value::{Feature, Value};
 use super::warning::Unsure;
 use hashbrown::HashMap;
-use perf4sight_network::{Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Runs, Storage};
+use perf4sight_network::{
+    Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Reduction, Runs, Storage,
+};
 use std::borrow::Cow;
 
 /// Lists that keep less than one in so many elements of all results do not matter.
 const SMALL: u64 = 100;
+
+/// How the names of PyTorch's variances begin, of which exporters write the steps.
+const VARIANCES: [&str; 3] = ["torch.ops.prims.var.", "torch.ops.aten.var.", "torch.ops.aten.std."];
 
 /// Operands of a list: two are more often two variables.
 const LIST: usize = 3;
@@ -177,6 +182,71 @@ impl<'a> Translation<'a> {
         }
     }
 
+    /// Makes the sigmoid behind a logarithm a part of it, where both are PyTorch's `logsigmoid`, which keeps its input and a tensor as large
+    /// (`log_sigmoid_forward`); without a note they may be.
+    pub fn join_sigmoid(&mut self, call: &Call, read: NodeId) {
+        let is_sigmoid = matches!(self.builder.node(read).op, Op::Activation(Activation::Sigmoid));
+        let is_alone = call.node.input.first().is_some_and(|name| self.values.is_read_once(name));
+        let operation = notes::operation(call.node);
+        if self.ours || !is_sigmoid || !is_alone || !(operation.is_empty() || operation.contains("log_sigmoid")) {
+            return;
+        }
+        if operation.is_empty() {
+            self.noticed.unsure(Unsure::LogSigmoid);
+        }
+        if !operation.is_empty() || self.keeping != Keeping::Least {
+            self.builder.set_runs(read, Runs::WithReader);
+        }
+    }
+
+    /// Marks the nodes from `first` on where a note tells that they are steps of PyTorch's `var`.
+    pub fn keep_input_of_variance(&mut self, node: &NodeProto, first: usize) {
+        if !self.ours && VARIANCES.iter().any(|operator| notes::operation(node).starts_with(operator)) {
+            self.builder.set_runs_from(first, Runs::Variance);
+        }
+    }
+
+    /// Marks the steps of means of squared differences from a mean, where nothing else reads these: `var`, which a program may spell out, too.
+    pub fn join_variances(&mut self) {
+        if self.ours || self.exporter.has_notes() {
+            return;
+        }
+        let ids: Vec<NodeId> = self.builder.ids().collect();
+        let mut reads = vec![0; ids.len()];
+        ids.iter().flat_map(|id| &self.builder.node(*id).inputs).for_each(|read| reads[read.index()] += 1);
+        for id in ids {
+            let Some(steps) = self.variance(id) else { continue };
+            let [_, _, differences, squares, _] = steps;
+            if [reads[differences.index()], reads[squares.index()]] != [2, 1] {
+                continue;
+            }
+            self.noticed.unsure(Unsure::Variance);
+            if self.keeping != Keeping::Most {
+                steps[1..].iter().for_each(|step| self.builder.set_runs(*step, Runs::Variance));
+            }
+        }
+    }
+
+    /// What a variance reads, its mean, the differences, their squares, and the mean of those.
+    fn variance(&self, of_squares: NodeId) -> Option<[NodeId; 5]> {
+        let is_mean = |id: NodeId| match self.parts(id).0 {
+            Op::Reduce { reduction, .. } => *reduction == Reduction::Mean,
+            // Over the samples of a batch.
+            Op::Unknown(unknown) => unknown.op_type == "ReduceMean",
+            _ => false,
+        };
+        let [squares] = self.parts(of_squares).1 else { return None };
+        let (Op::Binary(Binary::Mul), [differences, again]) = self.parts(*squares) else { return None };
+        let (Op::Binary(Binary::Sub), [read, mean]) = self.parts(*differences) else { return None };
+        // Of the samples of a batch, it is seen without an axis for them.
+        let mean = match self.parts(*mean) {
+            (Op::Flatten | Op::Reshape(_), [seen]) => *seen,
+            _ => *mean,
+        };
+        let is_variance = differences == again && is_mean(of_squares) && is_mean(mean);
+        (is_variance && self.parts(mean).1 == [*read]).then_some([*read, mean, *differences, *squares, of_squares])
+    }
+
     /// Whether one is the first half of a tensor, and the other the sigmoid of its second half.
     fn is_gated(&self, value: NodeId, gate: NodeId) -> bool {
         let (Op::Activation(Activation::Sigmoid), &[opened]) = self.parts(gate) else { return false };
@@ -293,6 +363,44 @@ mod tests {
             "{:?}",
             residual.warnings
         );
+    }
+
+    fn runs(network: &Network, kind: Runs) -> usize {
+        network.nodes().iter().filter(|node| node.runs == kind).count()
+    }
+
+    /// `x.var(1, correction=0)`: PyTorch keeps x alone (tools/autograd/derivatives.yaml, var: self); the steps that exporters write keep the differences, too.
+    #[test]
+    fn a_variance_may_be_one_operator() {
+        let mean = |draft: Draft, of: &str, into: &str| {
+            draft.node("ReduceMean", &[of], into, vec![with::ints("axes", vec![1])])
+        };
+        let draft = mean(Draft::new(), "x", "mean").node("Sub", &["x", "mean"], "difference", vec![]);
+        let draft = draft.node("Mul", &["difference", "difference"], "square", vec![]);
+        let variance = || mean(draft.clone(), "square", "y");
+        let loaded = variance().output("y").load();
+        assert_eq!(runs(&loaded.network, Runs::Variance), 4);
+        assert_eq!(runs(&reading(variance(), Keeping::Most), Runs::Variance), 0);
+        // A program that goes on with the difference computed it itself.
+        let norm = mean(draft.clone(), "square", "variance").node("Div", &["difference", "variance"], "y", vec![]);
+        assert_eq!(runs(&norm.output("y").load().network, Runs::Variance), 0);
+    }
+
+    /// `F.logsigmoid` keeps its input and a buffer (log_sigmoid: self, buffer), `torch.log(torch.sigmoid(x))` the sigmoid.
+    #[test]
+    fn the_logarithm_of_a_sigmoid_may_be_one_operator() {
+        let steps = || {
+            let draft = Draft::new().node("Sigmoid", &["x"], "sigmoid", vec![]);
+            draft.node("Log", &["sigmoid"], "y", vec![])
+        };
+        assert_eq!(runs(&steps().output("y").load().network, Runs::WithReader), 1);
+        assert_eq!(runs(&reading(steps(), Keeping::Least), Runs::WithReader), 0);
+        let noted = |operator: &str| {
+            let note = format!("%one : call_function[target=torch.ops.aten.{operator}.default](args = (%x,))");
+            steps().noted("pkg.torch.onnx.fx_node", &note).output("y").load()
+        };
+        assert_eq!(["log_sigmoid", "log"].map(|one| runs(&noted(one).network, Runs::WithReader)), [1, 0]);
+        assert!(noted("log_sigmoid").network.other_readings().is_empty());
     }
 
     /// `F.glu` keeps its input alone (tools/autograd/derivatives.yaml, glu: self), the product of the file the sigmoid too.

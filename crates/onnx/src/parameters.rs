@@ -4,7 +4,7 @@ use super::call::{Call, Misfit};
 use super::translate::{Translation, own_name, stem};
 use super::value::{Feature, Held, Table, Value, View, Weight, elements};
 use super::warning::Unsure;
-use perf4sight_network::{Binary, Computing, Keeping, NodeId, Op, Shape};
+use perf4sight_network::{Binary, Computing, Keeping, NodeId, Op, Runs, Shape};
 use std::rc::Rc;
 
 #[cfg(test)]
@@ -61,6 +61,9 @@ impl Translation<'_> {
         };
         let gain = if self.exporter.has_lost_gain(call.node) { self.builder.shape(node).channels() as u64 } else { 0 };
         let weights = if tie == Tie::Elsewhere { 0 } else { self.trained(call, call.input(1)) };
+        if tie == Tie::Elsewhere {
+            self.builder.set_runs(node, Runs::OnAnothers);
+        }
         if tie == Tie::None {
             self.notice_twice(call.input(1), weights);
             self.notice_part(node, call);

@@ -101,6 +101,7 @@ pub(super) fn read(
     for node in order {
         to.read(node).map_err(|why| (format!("{} {why}", described(node)), None))?;
     }
+    to.join_variances();
     let results = results(&to, &outputs)?;
     let mut warnings = exporter.warnings(data[0].samples);
     warnings.extend(to.ledger.complete(&mut to.builder));
@@ -282,6 +283,7 @@ impl<'a> Translation<'a> {
             Err(_) => operators::unknown::load(self, &call)?,
         };
         self.keep_inputs_of_function(node, before);
+        self.keep_input_of_variance(node, before);
         for (name, value) in node.output.iter().zip(outputs).filter(|(name, _)| !name.is_empty()) {
             self.noticed.contradicted.extend(self.contradiction(node, name, &value));
             self.values.set(name, value);

@@ -72,6 +72,10 @@ pub(super) enum Unsure {
     Function,
     /// Whether an image that was turned into place was made contiguous.
     Order,
+    /// Whether the logarithm of a sigmoid is one operator.
+    LogSigmoid,
+    /// Whether the steps of a variance are one operator.
+    Variance,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -298,6 +302,8 @@ impl Unsure {
             Unsure::Places => "whether a maximum is `max` of an axis or `amax`",
             Unsure::Function => "what a torch.autograd.Function keeps of its operations",
             Unsure::Order => "whether an image that `permute` or `transpose` made was made contiguous",
+            Unsure::LogSigmoid => "whether the logarithm of a sigmoid is `logsigmoid`",
+            Unsure::Variance => "whether the mean of squared differences from a mean is `var`",
         }
     }
 }

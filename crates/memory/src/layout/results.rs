@@ -82,6 +82,8 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
             let first = inputs.iter().find(|input| input.has(&sizes));
             first.map_or_else(|| Layout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
         }
+        // In place, or in a clone.
+        Op::Unknown(unknown) if unknown.is_assignment() && inputs[0].has(&sizes) => inputs[0].followed(sizes),
         Op::Flatten | Op::Reshape(_) => {
             let view = seen(node, inputs[0], &sizes);
             view.unwrap_or_else(|| Layout::contiguous(sizes))

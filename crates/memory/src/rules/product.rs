@@ -17,10 +17,15 @@ pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let weight = operation.tracked(0).then_some(Saved::Cast(0));
     let as_rows = operation.result().folds_before(1);
     let turned = operation.gradient().is_some_and(|gradient| as_rows && !gradient.folds_before(1));
-    reading(rule, operation, vec![(copied, operation.learns(0))])
+    // The weight of another layer gets a part of its gradient here, which is added to that layer's.
+    let is_anothers = operation.node.runs == Runs::OnAnothers;
+    let part = facts.weights.first().filter(|_| is_anothers).map(|weight| weight.dims.elements());
+    let part = part.map(|elements| [Take(Amount::once(operation.step.weight().saturating_mul(elements))), Drop(0)]);
+    reading(rule, operation, vec![(copied, operation.learns(0) || is_anothers)])
         .saves(weight)
         .backward(turned.then_some(CopyGradient))
         .backward([InputGradient(0)])
+        .backward(part.into_iter().flatten())
         .backward(operation.learned(facts.weights.len()))
 }
 
@@ -31,18 +36,24 @@ pub(super) fn matmul(rule: Rule, operation: Operation) -> Rule {
     }
     let stack = |sizes: &[u64]| sizes[..sizes.len() - 2].to_vec();
     let stretched = stack(operation.result().sizes());
+    let whole = |index: usize| {
+        let matrix: u64 = operation.layout(index).sizes().iter().rev().take(2).product();
+        let matrices: u64 = stretched[1..].iter().product();
+        Amount::per_sample(operation.number().saturating_mul(matrices).saturating_mul(matrix))
+    };
     let copied = (0..2).map(|index| {
         let layout = operation.layout(index);
         let same = stack(layout.sizes()) == stretched;
-        let matrix: u64 = layout.sizes().iter().rev().take(2).product();
-        let matrices: u64 = stretched[1..].iter().product();
-        let whole = Amount::per_sample(operation.number().saturating_mul(matrices).saturating_mul(matrix));
-        let copied = (!same || !layout.folds_before(2)).then_some(whole);
+        let copied = (!same || !layout.folds_before(2)).then_some(whole(index));
         // Each is needed for the gradient of the other.
         (copied, operation.tracked(1 - index))
     });
     let copied = copied.collect();
-    reading(rule, operation, copied).backward([InputGradient(0), InputGradient(1)])
+    // The gradient of the stretched operand, which is summed up (`expand` in `bmm_backward`).
+    let is_stretched = |&index: &usize| operation.tracked(index) && whole(index) != operation.input(index);
+    let stretched: Vec<Move> = (0..2).filter(is_stretched).map(|index| Take(whole(index))).collect();
+    let gone: Vec<Move> = stretched.iter().map(|_| Drop(0)).collect();
+    reading(rule, operation, copied).backward(stretched).backward([InputGradient(0), InputGradient(1)]).backward(gone)
 }
 
 /// A product of all samples, as rows, with a weight.

@@ -60,6 +60,9 @@ fn choice(to: &mut Translation, call: &Call) -> Outcome {
 
 fn activate(to: &mut Translation, call: &Call, activation: Activation) -> Outcome {
     let input = call.feature(0)?;
+    if activation == Activation::Log {
+        to.join_sigmoid(call, input.id);
+    }
     match curves::function(activation).or_else(|| fold::unary(call.node.op_type())) {
         Some(function) => {
             let curves = to.curves.map(input.id, function);

@@ -10,7 +10,7 @@ use crate::rearrange;
 use crate::tensor::Constant;
 use crate::translate::{Translation, known, own_name, single};
 use crate::value::{Feature, Value};
-use perf4sight_network::{Op, Pick, Runs, Shape};
+use perf4sight_network::{NodeId, Op, Pick, Runs, Shape};
 
 /// `Tensor.unfold`, a view, which the default exporter writes as a lookup.
 const WINDOWS: &str = "torch.ops.aten.unfold.default";
@@ -246,11 +246,33 @@ fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Res
 }
 
 /// Elements written into a tensor at positions that the network does not compute; if there are as many as the tensor has, all of
-/// it.
+/// it. Exporters end `z[...] += y` by an assignment to a part of what it holds anyway.
 pub(super) fn scatter(to: &mut Translation, call: &Call) -> Outcome {
     let (whole, put) = (call.feature(0)?, call.feature(2)?);
-    let all = call.text("reduction").is_empty() && to.dims(whole) == to.dims(put) && whole.batch == put.batch;
+    let replaces = matches!(call.text("reduction"), "" | "none");
+    if replaces && holds(to, whole.id, put.id) {
+        return single(whole);
+    }
+    let all = replaces && to.dims(whole) == to.dims(put) && whole.batch == put.batch;
     if all && call.input(1).fixed_dims().is_some() { single(put) } else { Err(Misfit::Unsupported) }
+}
+
+/// Whether what is assigned is a part of the tensor that it is assigned to: a slice, or what was assigned to it just before.
+fn holds(to: &Translation, whole: NodeId, put: NodeId) -> bool {
+    let (whole, put) = (seen(to, whole), seen(to, put));
+    let [whole_node, put_node] = [whole, put].map(|id| to.builder.node(id));
+    let is_slice = matches!(put_node.op, Op::Slice { .. }) && seen(to, put_node.inputs[0]) == whole;
+    let is_assigned = matches!(&whole_node.op, Op::Unknown(unknown) if unknown.is_assignment());
+    let before = whole_node.inputs.last().filter(|_| is_assigned && whole_node.inputs.len() > 1);
+    is_slice || before.is_some_and(|before| seen(to, *before) == put)
+}
+
+/// What views in other orders and shapes show.
+fn seen(to: &Translation, mut id: NodeId) -> NodeId {
+    while let Op::Transpose { .. } | Op::Reshape(_) | Op::Expand { .. } = to.builder.node(id).op {
+        id = to.builder.node(id).inputs[0];
+    }
+    id
 }
 
 pub(super) fn transpose(to: &mut Translation, call: &Call) -> Outcome {

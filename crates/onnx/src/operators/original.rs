@@ -10,7 +10,7 @@ use crate::tensor::Constant;
 use crate::translate::{Translation, own_name};
 use crate::value::{Feature, Table, Value, View, elements};
 use crate::{DOMAIN, OPSET};
-use perf4sight_network::{Element, Op, Operand, Original};
+use perf4sight_network::{Element, Op, Operand, Original, Runs};
 use prost::Message;
 
 /// All that a file needs to repeat the operation. `None` if it cannot be written: with subgraphs, operands that are the same for
@@ -61,7 +61,7 @@ pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, 
             Value::Feature(feature)
                 if is_place(call, place) && to.builder.node(feature.id).element == Element::Number =>
             {
-                *feature = to.add_like(&name(), Op::Cast(Element::Integer), &[*feature])?;
+                *feature = as_places(to, &name(), *feature)?;
             }
             Value::Opaque(_) | Value::Constant(_) => {
                 let dims = operand.fixed_dims().unwrap_or_default();
@@ -69,9 +69,13 @@ pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, 
                 let sample = batch.sample(&dims)?;
                 let of = if let Value::Opaque(Table { of, .. }) = &*operand { of.as_ref() } else { None };
                 let id = to.table(&name(), sample, of)?;
+                // What a file computes of sizes, such as the places of a slice, is no buffer of the module.
+                if of.is_none() {
+                    to.builder.set_runs(id, Runs::View);
+                }
                 let numbers = Feature { id, batch: Some(batch), guessed: false };
                 *operand = Value::Feature(match is_place(call, place) {
-                    true => to.add_like(&format!("{}_places", name()), Op::Cast(Element::Integer), &[numbers])?,
+                    true => as_places(to, &format!("{}_places", name()), numbers)?,
                     false => numbers,
                 });
             }
@@ -79,6 +83,13 @@ pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, 
         }
     }
     Ok(operands)
+}
+
+/// Numbers of ours as the integers that PyTorch has anyway.
+fn as_places(to: &mut Translation, name: &str, numbers: Feature) -> Result<Feature, String> {
+    let places = to.add_like(name, Op::Cast(Element::Integer), &[numbers])?;
+    to.builder.set_runs(places.id, Runs::View);
+    Ok(places)
 }
 
 /// Whether this operand is an index.
