@@ -5,7 +5,7 @@
 use super::graph::{Network, Node, NodeId};
 use super::keeping::Keeping;
 
-/// Nobody gives more results of one function names of their own: such functions use a name again, or are written by programs (`torch.fx`
+/// Nobody gives more results of one function, but for views, names of their own: such functions use a name again, or are written by programs (`torch.fx`
 /// lets go of each result after its last reader).
 const NAMES: usize = 32;
 
@@ -52,7 +52,9 @@ impl Network {
         };
         let holders: Vec<Option<usize>> = self.iter().map(holder).collect();
         let mut names = vec![0; calls.calls.len()];
-        holders.iter().flatten().for_each(|&call| names[call] += 1);
+        // Views are steps of one expression more often than names.
+        let own = holders.iter().zip(self.nodes()).filter(|(_, node)| !self.is_view(node));
+        own.filter_map(|(holder, _)| *holder).for_each(|call| names[call] += 1);
         let held = |(holder, readers): (&Option<usize>, &Vec<NodeId>)| {
             let call = holder.filter(|&call| names[call] <= NAMES)?;
             let until = calls.calls[call].last;
