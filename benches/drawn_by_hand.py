@@ -210,6 +210,105 @@ class Orthogonal(nn.Module):
 class Upsampled(nn.Module):
     def __init__(s): super().__init__(); s.m=nn.Sequential(nn.Conv1d(4,16,3,padding=1),nn.ReLU(),nn.ConvTranspose1d(16,8,4,2,1),nn.ReLU(),nn.Conv1d(8,8,3,padding=1)); s.f=nn.Linear(8,5)
     def forward(s,x): return s.f(s.m(x).mean(2))
+class StdNorm(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(64,256); s.b=nn.Linear(256,256); s.o=nn.Linear(256,8)
+    def forward(s,x):
+        x=s.a(x); x=(x-x.mean(-1,keepdim=True))/(x.std(-1,keepdim=True)+1e-5)
+        x=torch.relu(s.b(x)); x=x/x.std(dim=0,keepdim=True).add(1e-3)
+        return s.o(x)
+class VarScale(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(64,256); s.b=nn.Linear(256,256); s.o=nn.Linear(256,8)
+    def forward(s,x):
+        x=s.a(x); x=x*x.var(); x=torch.tanh(s.b(x)); x=x*torch.var(x,dim=1,keepdim=True)
+        return s.o(x)
+class Einsum3(nn.Module):
+    def __init__(s): super().__init__(); s.e=nn.Linear(24,32); s.u=nn.Parameter(torch.randn(16,32)); s.v=nn.Parameter(torch.randn(16,32)); s.o=nn.Linear(16,5)
+    def forward(s,x):
+        x=s.e(x)
+        return s.o(torch.einsum("btd,rd,rd->btr",x,s.u,s.v))
+class TriLinear(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(24,32); s.b=nn.Linear(24,32); s.w=nn.Parameter(torch.randn(32,32,8)*.1); s.o=nn.Linear(8,5)
+    def forward(s,x):
+        return s.o(torch.einsum("bni,ijk,bnj->bnk",torch.relu(s.a(x)),s.w,torch.relu(s.b(x))))
+class Biaffine(nn.Module):
+    def __init__(s,o=7): super().__init__(); s.h=nn.Linear(40,64); s.d=nn.Linear(40,64); s.W=nn.Parameter(torch.randn(o,65,65)*.1)
+    def forward(s,x):
+        h,d=F.leaky_relu(s.h(x),.1),F.leaky_relu(s.d(x),.1)
+        h=torch.cat([h,torch.ones_like(h[...,:1])],-1); d=torch.cat([d,torch.ones_like(d[...,:1])],-1)
+        s_=torch.einsum("bxi,oij,byj->boxy",h,s.W,d)
+        return s_
+class BiaffineMatmul(nn.Module):
+    def __init__(s,o=7): super().__init__(); s.h=nn.Linear(40,64); s.d=nn.Linear(40,64); s.W=nn.Parameter(torch.randn(o,64,64)*.1)
+    def forward(s,x):
+        h,d=F.elu(s.h(x)),F.elu(s.d(x))
+        return h.unsqueeze(1)@s.W@d.unsqueeze(1).transpose(-1,-2)
+class LogSig(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(64,256); s.b=nn.Linear(256,256); s.c=nn.Linear(64,256)
+    def forward(s,x):
+        p=s.b(torch.tanh(s.a(x))); n=s.b(torch.tanh(s.c(x)))
+        return F.logsigmoid(p-n)
+class SliceAdd(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(32,64); s.b=nn.Linear(32,32); s.c=nn.Linear(64,64); s.o=nn.Linear(64,6)
+    def forward(s,x):
+        y=s.a(x); z=y.clone(); z[...,:32]+=s.b(torch.relu(y[...,:32])); z[...,32:]*=torch.sigmoid(s.b(y[...,32:]))
+        return s.o(torch.relu(s.c(z)))
+class SliceSet(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Conv2d(3,32,3,padding=1); s.d=nn.Conv2d(32,32,3,padding=1); s.o=nn.Linear(32,6)
+    def forward(s,x):
+        x=s.c(x); out=torch.zeros_like(x)
+        out[:,:8,:,1:]=x[:,:8,:,:-1]; out[:,8:16,:,:-1]=x[:,8:16,:,1:]; out[:,16:]=x[:,16:]
+        return s.o(torch.relu(s.d(out)).mean((2,3)))
+class Gathers(nn.Module):
+    def __init__(s): super().__init__(); s.e=nn.Linear(16,64); s.sc=nn.Linear(64,1); s.f=nn.Linear(64,64); s.o=nn.Linear(64,6)
+    def forward(s,x):
+        x=s.e(x); sc=s.sc(x).squeeze(-1); v,i=sc.topk(12,dim=1)
+        ix=i.unsqueeze(-1).expand(-1,-1,x.shape[-1]); y=x.gather(1,ix)
+        y=s.f(torch.relu(y))*torch.sigmoid(v).unsqueeze(-1)
+        return s.o(x.scatter_add(1,ix,y))
+class TiedT(nn.Module):
+    def __init__(s): super().__init__(); s.w1=nn.Parameter(torch.randn(256,400)*.05); s.w2=nn.Parameter(torch.randn(64,256)*.05); s.b=nn.Parameter(torch.zeros(400)); s.b2=nn.Parameter(torch.zeros(256))
+    def forward(s,x):
+        z=F.linear(torch.relu(F.linear(x,s.w1)),s.w2)
+        return F.linear(torch.relu(F.linear(z,s.w2.t(),s.b2)),s.w1.t(),s.b)
+class InstGroup(nn.Module):
+    def __init__(s): super().__init__(); s.m=nn.Sequential(nn.Conv2d(3,21,3,padding=1),nn.InstanceNorm2d(21,affine=True),nn.PReLU(21),nn.Conv2d(21,35,3,padding=1,groups=7),nn.InstanceNorm2d(35,track_running_stats=True),nn.Hardswish(),nn.Conv2d(35,35,5,stride=2,padding=2,groups=5),nn.ReLU6()); s.o=nn.Linear(35,5)
+    def forward(s,x): return s.o(s.m(x).mean((2,3)))
+class Kan(nn.Module):
+    def __init__(s,i,o,g=5,k=3):
+        super().__init__(); s.b=nn.Parameter(torch.randn(o,i)*.1); s.s=nn.Parameter(torch.randn(o,i,g+k)*.1); s.k=k
+        h=2/g; s.register_buffer("grid",(torch.arange(-k,g+k+1)*h-1).expand(i,-1).contiguous())
+    def spl(s,x):
+        x=x.unsqueeze(-1); g=s.grid; b=((x>=g[:,:-1])&(x<g[:,1:])).to(x.dtype)
+        for k in range(1,s.k+1):
+            b=(x-g[:,:-(k+1)])/(g[:,k:-1]-g[:,:-(k+1)])*b[...,:-1]+(g[:,k+1:]-x)/(g[:,k+1:]-g[:,1:-k])*b[...,1:]
+        return b
+    def forward(s,x): return F.linear(F.silu(x),s.b)+F.linear(s.spl(x).view(x.size(0),-1),s.s.view(s.s.size(0),-1))
+class LinAttn(nn.Module):
+    def __init__(s,d=64): super().__init__(); s.e=nn.Linear(16,d); s.q,s.k,s.v=[nn.Linear(d,d) for _ in range(3)]; s.o=nn.Linear(d,6)
+    def forward(s,x):
+        x=s.e(x); b,t,d=x.shape; q,k,v=[l(x).view(b,t,4,d//4) for l in (s.q,s.k,s.v)]
+        q=F.elu(q)+1; k=F.elu(k)+1; kv=torch.einsum("bthd,bthe->bhde",k,v); z=1/(torch.einsum("bthd,bhd->bth",q,k.sum(1))+1e-6)
+        return s.o(torch.einsum("bthd,bhde,bth->bthe",q,kv,z).reshape(b,t,d))
+class Adain(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Conv2d(3,32,3,padding=1); s.m=nn.Linear(32,64); s.d=nn.Conv2d(32,32,3,padding=1); s.o=nn.Conv2d(32,3,3,padding=1)
+    def forward(s,x):
+        y=F.relu(s.c(x)); g,b=s.m(y.mean((2,3))).chunk(2,1); b_,c,h,w=y.shape
+        v=y.view(b_,c,-1); mu=v.mean(2).view(b_,c,1,1); sd=(v.var(2)+1e-5).sqrt().view(b_,c,1,1)
+        y=(y-mu)/sd*g[...,None,None]+b[...,None,None]; return torch.sigmoid(s.o(F.relu(s.d(y))))
+class NonLocal(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Conv2d(3,32,3,2,1); s.t,s.p,s.g=[nn.Conv2d(32,16,1) for _ in range(3)]; s.z=nn.Conv2d(16,32,1); s.ga=nn.Parameter(torch.zeros(1)); s.o=nn.Linear(32,6)
+    def forward(s,x):
+        x=s.c(x); b,c,h,w=x.shape; q=s.t(x).view(b,16,-1).permute(0,2,1); k=s.p(x).view(b,16,-1); e=torch.bmm(q,k); a=F.softmax(e,-1); v=s.g(x).view(b,16,-1)
+        o=torch.bmm(v,a.permute(0,2,1)).view(b,16,h,w); return s.o((s.ga*s.z(o)+x).mean((2,3)))
+class SoftThresh(nn.Module):
+    def __init__(s): super().__init__(); s.W=nn.Parameter(torch.randn(128,40)*.1); s.th=nn.Parameter(torch.full((128,),.1))
+    def forward(s,x):
+        z=x@s.W.t(); z=torch.sign(z)*F.relu(z.abs()-s.th)
+        for _ in range(3): r=x-z@s.W; z=z+.1*(r@s.W.t()); z=torch.sign(z)*F.relu(z.abs()-s.th)
+        return z@s.W
+class BilinearM(nn.Module):
+    def __init__(s): super().__init__(); s.a=nn.Linear(32,64); s.b=nn.Bilinear(64,64,32); s.o=nn.Linear(32,5)
+    def forward(s,x): y=F.softsign(s.a(x)); return s.o(F.hardtanh(s.b(y,F.softmin(y,-1))))
 I=(4,3,32,32)
 GELU=lambda x:0.5*x*(1+torch.tanh(math.sqrt(2/math.pi)*(x+0.044715*torch.pow(x,3))))
 NETS={
@@ -225,4 +324,7 @@ NETS={
 "rbf":(Rbf,(256,12)),
 "reentrant":(Segments,I),"lstm_mean":(LstmMean,(16,20,24)),"lstm_proj":(lambda:LstmMean(32),(16,20,24)),"vol_mean":(VolMean,(2,3,12,16,16)),
 "channels_last":(lambda:Lasts().to(memory_format=torch.channels_last),I),"orthogonal":(Orthogonal,(8,32)),"upsampled":(Upsampled,(8,4,64)),
+"std":(StdNorm,(256,64)),"var":(VarScale,(256,64)),"einsum3":(Einsum3,(32,40,24)),"trilinear":(TriLinear,(16,24,24)),"biaffine":(Biaffine,(8,24,40)),"biaffine_mm":(BiaffineMatmul,(8,24,40)),"logsig":(LogSig,(256,64)),
+"slice_add":(SliceAdd,(16,32,32)),"slice_set":(SliceSet,I),"gathers":(Gathers,(16,48,16)),"tied_t":(TiedT,(64,400)),"inst_group":(InstGroup,I),"kan":(lambda:nn.Sequential(Kan(16,64),Kan(64,10)),(128,16)),"linattn":(LinAttn,(16,48,16)),
+"adain":(Adain,I),"nonlocal":(NonLocal,I),"ista":(SoftThresh,(256,40)),"bilinear":(BilinearM,(128,32)),
 }
