@@ -467,7 +467,7 @@ fn a_sweep_killed_between_visits_makes_those_that_are_left() {
 
 #[test]
 fn a_budget_ends_any_plan_with_what_there_is() {
-    let scene = scene(&["squeezenet"], "bs = [1, 2, 4, 8, 16]\nbudget = 1ms");
+    let scene = scene(&["squeezenet"], "bs = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16]\nbudget = 1ms");
     profile(&scene).succeeds().prints("the budget of 1.00 ms is spent");
     let visits = |scene: &Scene| {
         rows(scene, Quantity::Latency, "squeezenet_0").iter().map(|row| row.visits.len()).collect::<Vec<_>>()
@@ -498,7 +498,8 @@ fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
 
 #[test]
 fn a_fit_that_lacks_rows_because_the_budget_ended_the_profile_says_so() {
-    let scene = scene(&["squeezenet"], "bs = [1, 2, 4, 8, 16]\nbudget = 1ms\nprofile_variables = latency");
+    let scene =
+        scene(&["squeezenet"], "bs = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16]\nbudget = 1ms\nprofile_variables = latency");
     let fit = "[fingerprint]\ndevice_name = simulated\ndataset = imagenet\nlatency_model = True\nmemory_model = False\n\
                train_nets = mnasnet\ntrain_logs = [0]\neval_nets = squeezenet\neval_logs = [0]\npruned_models_storedir = nets\n";
     let config = format!("{}\n{fit}", scene.read("config.ini"));

@@ -229,20 +229,17 @@ impl<'a> Translation<'a> {
 
     /// What a variance reads, its mean, the differences, their squares, and the mean of those.
     fn variance(&self, of_squares: NodeId) -> Option<[NodeId; 5]> {
-        let is_mean = |id: NodeId| match self.parts(id).0 {
-            Op::Reduce { reduction, .. } => *reduction == Reduction::Mean,
+        let is_mean = |id: NodeId| {
+            let op = self.parts(id).0;
             // Over the samples of a batch.
-            Op::Unknown(unknown) => unknown.op_type == "ReduceMean",
-            _ => false,
+            let is_over_samples = matches!(op, Op::Unknown(unknown) if unknown.op_type == "ReduceMean");
+            matches!(op, Op::Reduce { reduction: Reduction::Mean, .. }) || is_over_samples
         };
         let [squares] = self.parts(of_squares).1 else { return None };
         let (Op::Binary(Binary::Mul), [differences, again]) = self.parts(*squares) else { return None };
         let (Op::Binary(Binary::Sub), [read, mean]) = self.parts(*differences) else { return None };
         // Of the samples of a batch, it is seen without an axis for them.
-        let mean = match self.parts(*mean) {
-            (Op::Flatten | Op::Reshape(_), [seen]) => *seen,
-            _ => *mean,
-        };
+        let mean = if let (Op::Flatten | Op::Reshape(_), [seen]) = self.parts(*mean) { *seen } else { *mean };
         let is_variance = differences == again && is_mean(of_squares) && is_mean(mean);
         (is_variance && self.parts(mean).1 == [*read]).then_some([*read, mean, *differences, *squares, of_squares])
     }

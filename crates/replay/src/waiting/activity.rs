@@ -69,10 +69,8 @@ impl Activity {
     }
 
     pub(crate) fn is_together(&self) -> bool {
-        match self {
-            Activity::Before(doing) => doing.is_together(),
-            other => other.name() == TOGETHER,
-        }
+        let doing = if let Activity::Before(doing) = self { doing } else { self };
+        doing.name() == TOGETHER
     }
 
     /// Whether it is before its step, not in it.

@@ -51,10 +51,14 @@ impl<'a> Values<'a> {
         others: &'a [&'a Table],
     ) -> Result<Values<'a>> {
         let values = Values { document, section: Some(section), table, others, without: None };
-        section.entries.iter().try_for_each(|entry| values.check_entry(entry))?;
-        values.known().try_for_each(|setting| values.check_present(setting))?;
+        values.check_each(section)?;
         values.known().try_for_each(|setting| values.check_others(setting))?;
         Ok(values)
+    }
+
+    fn check_each(&self, section: &SectionText) -> Result<()> {
+        section.entries.iter().try_for_each(|entry| self.check_entry(entry))?;
+        self.known().try_for_each(|setting| self.check_present(setting))
     }
 
     /// The same values, but for a key that takes its default.
@@ -63,12 +67,15 @@ impl<'a> Values<'a> {
         Values { without: Some(key), ..self }
     }
 
-    /// The checked arguments of a verb.
+    /// The checked arguments of a verb. Those that contradict each other were refused where they were parsed.
     ///
     /// # Errors
     /// See [`Values::check`].
     pub fn of_arguments(document: &'a Document, table: &'a Table) -> Result<Values<'a>> {
-        Values::check(document, &document.sections[0], table, &[])
+        let section = &document.sections[0];
+        let values = Values { document, section: Some(section), table, others: &[], without: None };
+        values.check_each(section)?;
+        Ok(values)
     }
 
     /// The settings that may be written here.
@@ -117,12 +124,12 @@ impl<'a> Values<'a> {
             return Ok(());
         }
         if let Some(needed) = setting.argument.requires.filter(|needed| !says(needed)) {
-            let problem = format!("it means nothing without {}", self.spelled(needed));
+            let problem = format!("it means nothing without {needed}");
             return Err(self.error(key, problem).help(format!("write {needed}, too, or leave {key} out")));
         }
         match self.known().find(|other| says(other.key) && setting.contradicts(other)) {
             Some(other) => {
-                let problem = format!("{} is given, too, and contradicts it", self.spelled(other.key));
+                let problem = format!("{} is given, too, and contradicts it", other.key);
                 Err(self.error(key, problem).expected("one of both"))
             }
             None => Ok(()),
