@@ -251,7 +251,7 @@ fn what_will_not_be_there() {
     let (few, many) = ("[1,2,4]", "[1,2,3,4,5,6,7,8,9,10]");
     let fitted = "train_nets = [\"bad\"]\ntrain_logs = [0]";
     scene(&fingerprint(many, fitted)).run("--config-file config.ini --check").succeeds();
-    both_refuse(&fingerprint(few, fitted), 3, 8, "3 rows of training latency at most will be here of bad at levels 0");
+    both_refuse(&fingerprint(few, fitted), 3, 8, "there will be at most 3 training latency rows of bad at levels 0");
     both_refuse(&fingerprint(many, &format!("{fitted}\nstage = inference")), 3, 8, "0 rows of inference latency");
     both_refuse(&fingerprint(many, "train_nets = [\"vgg11\"]\ntrain_logs = [0]"), 3, 8, "0 rows of training latency");
     both_refuse(&fingerprint(many, "train_nets = [\"bad\"]\ntrain_logs = [50]"), 3, 8, "at levels 50");

@@ -501,14 +501,13 @@ fn a_fit_that_lacks_rows_because_the_budget_ended_the_profile_says_so() {
     let scene =
         scene(&["squeezenet"], "bs = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16]\nbudget = 1ms\nprofile_variables = latency");
     let fit = "[fingerprint]\ndevice_name = simulated\ndataset = imagenet\nlatency_model = True\nmemory_model = False\n\
-               train_nets = mnasnet\ntrain_logs = [0]\neval_nets = squeezenet\neval_logs = [0]\npruned_models_storedir = nets\n";
+               train_nets = squeezenet\ntrain_logs = [0]\neval_nets = squeezenet\neval_logs = [0]\npruned_models_storedir = nets\n";
     let config = format!("{}\n{fit}", scene.read("config.ini"));
     let scene = scene.file("config.ini", config);
-    let levels =
-        "--config-file config.ini --check --set fingerprint.train_nets=squeezenet --set fingerprint.train_logs";
+    let levels = "--config-file config.ini --check --set fingerprint.train_logs";
     scene.run(&format!("{levels}=[0,10]")).succeeds().prints("will find no latency rows of levels 10");
     assert!(!scene.run(&format!("{levels}=[0]")).succeeds().stdout().contains("will find no"));
-    let outcome = profile(&scene).fails(4).says("no passed training latency rows").says("the budget of 0.001 s ended");
+    let outcome = profile(&scene).fails(4).says("are too few to fit on").says("the budget of 0.001 s ended");
     assert!(!outcome.stderr().contains("check the names"), "{outcome}");
 }
 

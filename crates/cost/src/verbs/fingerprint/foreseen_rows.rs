@@ -14,8 +14,7 @@ impl FingerprintSection {
     pub(super) fn check_rows(&self, source: &Source, rows: Option<usize>) -> Result<()> {
         let Some(rows) = rows.filter(|rows| *rows < FEWEST_ROWS) else { return Ok(()) };
         let (step, networks, levels) = (self.step, self.fit.networks.join(", "), &self.fit.levels);
-        let problem =
-            format!("{rows} rows of {step} {} at most will be here of {networks} at {levels}", source.quantity);
+        let problem = format!("there will be at most {rows} {step} {} rows of {networks} at {levels}", source.quantity);
         Err(Error::config(problem)
             .expected(format!("at least {FEWEST_ROWS} rows to fit on"))
             .help("let [profile] measure this step, these networks and levels with more batch sizes, or fit on others (train_nets, train_logs)"))
