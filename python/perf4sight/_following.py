@@ -317,8 +317,8 @@ def _sizes(arguments: Tuple[Any, ...]) -> str:
 
 
 def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
-    """What an operator gives. Integers and truths that follow from nothing else are known: code asks them what it is to do, such as masks whether they
-    hide anything."""
+    """What an operator gives. Integers and truths that follow from nothing else are known, and single numbers: code asks them what it is to do, such as masks
+    whether they hide anything, or how much to pad from a division rounded up."""
     import torch
     from torch._subclasses.fake_tensor import unset_fake_temporarily
     from torch.utils._pytree import tree_leaves
@@ -327,11 +327,12 @@ def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> A
         return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor)]
 
     def are_known(found: List[Any]) -> bool:
-        return all(type(one) is torch.Tensor and _copy.is_integer(one.dtype) and one.numel() <= KNOWN for one in found)
+        most = [KNOWN if _copy.is_integer(one.dtype) else 1 for one in found]
+        return all(type(one) is torch.Tensor and one.numel() <= known and not one.requires_grad for one, known in zip(found, most))
 
     read, kind = tensors((arguments, named)), named.get("dtype")
-    makes_integers = _copy.is_integer(kind) if kind else bool(read) or str(function).startswith("aten.arange")
-    if makes_integers and are_known(read):
+    follows = _copy.is_integer(kind) if kind else bool(read) or str(function).startswith("aten.arange")
+    if follows and are_known(read):
         with unset_fake_temporarily():
             made = function(*arguments, **named)
         if are_known(tensors(made)):

@@ -587,6 +587,21 @@ class Windows(nn.Module):
         return self.classifier((self.layer(windows) + self.positions).mean(2)).mean(1)
 
 
+class Padded(nn.Module):
+    """Samples of sound, padded to whole windows by numbers that are buffers, as transformers' Encodec does, and an activation that is spelled out."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.classifier = nn.Conv1d(1, 32, 8, stride=4), nn.Linear(32, 4)
+        for name, number in [("kernel", 8), ("stride", 4)]:
+            self.register_buffer(name, torch.tensor(number, dtype=torch.int64), persistent=False)
+
+    def forward(self, x):
+        windows = torch.ceil((x.shape[-1] - self.kernel) / self.stride + 1).to(torch.int64) - 1
+        x = self.layer(nn.functional.pad(x, (0, int(windows * self.stride + self.kernel - x.shape[-1]))))
+        return self.classifier((x * torch.tanh(x + 0.1 * torch.pow(x, 3.0))).mean(2))
+
+
 class Losing(nn.Module):
     """A network that gives nothing but its own losses."""
 

@@ -31,24 +31,21 @@ pub(super) struct Device {
 pub const EVERY: &str = "all";
 
 impl Source {
-    /// Parses the keys `fingerprint`, `target` and `device_name` of a section: either fingerprints or targets, never
-    /// both.
+    /// Parses the keys `fingerprint` and `target` of a section: either fingerprints or targets, never both.
     pub(super) fn parse(values: &Values<'_>, targets: Option<Vec<String>>) -> Result<Self> {
         // An empty list is treated like a missing key.
         let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
             return Ok(Source::Fingerprint(values.get("fingerprint")?));
         };
-        match ["fingerprint", "device_name"].into_iter().find(|key| values.writes(key)) {
-            Some(key) => Err(values
-                .error("target", format!("{key} is there, too"))
+        if values.writes("fingerprint") {
+            return Err(values
+                .error("target", "fingerprint is there, too")
                 .expected("either fingerprints of a device that was measured, or target")
-                .help(format!("leave out {key}, or target"))),
-            None => {
-                let source = Source::Targets(targets);
-                source.check().map_err(|error| values.located("target", error))?;
-                Ok(source)
-            }
+                .help("leave out fingerprint, or target"));
         }
+        let source = Source::Targets(targets);
+        source.check().map_err(|error| values.located("target", error))?;
+        Ok(source)
     }
 
     /// The fingerprints of every requested device, and the step that they predict; at least one.
