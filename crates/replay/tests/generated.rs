@@ -1903,7 +1903,7 @@ fn stages_of_a_pipeline_wait_in_turn_and_a_slow_link_is_told() {
     let analysis = Analysis::of(read(&folder));
     assert_eq!(analysis.waiting.in_turn(&analysis.exchanges), 1.0);
     let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
-    assert_eq!((link.ranks, link.times.round(), (1e3 * link.longer).round()), ([1, 2], 6.0, 50.0));
+    assert_eq!((link.ranks, link.times.round(), (1e3 * link.longer).round()), (vec![1, 2], 6.0, 50.0));
     // By clocks that may be 60 us off it need not be slow.
     let unsure = Waiting { uncertainty: 0.06, ..analysis.waiting.clone() };
     assert_eq!(unsure.slow_link(&analysis.exchanges), None);
@@ -1942,4 +1942,32 @@ fn what_a_rank_did_until_it_began_its_step_is_told() {
         let [before, after] = before_and_after(&folder, "rank 1 as the others");
         assert!([before, after].iter().all(|time| (time - 6.0).abs() < 0.1), "{before} {after}");
     }
+}
+
+/// Three pairs reduce 4 MB in 10 us, the one of ranks 1 and 4 in 60; all ranks then reduce together, and wait 50 us for these two, which work no longer.
+#[test]
+fn a_pair_whose_link_is_slow_is_told() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..6_u32 {
+        let mut events = Vec::new();
+        for nth in 0..5 {
+            let begin = 1_000.0 * f64::from(nth);
+            let reduce = |ranks: &str, size: u32, [start, end]: [f64; 2]| {
+                let args = format!(
+                    r#""Collective name":"allreduce","In msg nelems":1000000,"Out msg nelems":1000000,"dtype":"Float","Group size":{size},"Process Group Name":"{ranks}","Process Group Ranks":"{ranks}""#
+                );
+                on(20, "kernel", ALL_REDUCE, [begin + start, end - start], &args)
+            };
+            let done = if rank % 3 == 1 { 161.0 } else { 111.0 };
+            events.push(step(nth, [begin, 300.0]));
+            events.push(on(7, "kernel", "gemm", [begin, 100.0], ""));
+            events.push(reduce(&format!("[{}, {}]", rank % 3, rank % 3 + 3), 2, [101.0, done]));
+            events.push(reduce("[0, 1, 2, 3, 4, 5]", 6, [done + 1.0, 200.0]));
+        }
+        write(folder.path(), rank, 6, 0, &events);
+    }
+    let analysis = Analysis::of(read(&folder));
+    let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
+    assert_eq!((link.operation, link.ranks), (Operation::AllReduce, vec![1, 4]));
+    assert_eq!([link.times, 1e3 * link.longer].map(f64::round), [6.0, 50.0]);
 }

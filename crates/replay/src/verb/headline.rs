@@ -76,10 +76,11 @@ fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
     }
     match first.share >= WORTH && certain(analysis, first) {
         true => format!(
-            "{}{}{}{}{}",
+            "{}{}{}{}{}{}",
             blame(analysis, first, whole),
             reason(first, costs),
             costs.map_or_else(String::new, Costs::sentence),
+            slow_link(analysis, whole, |ranks| ranks.contains(&first.rank)),
             despite_clocks(analysis, first),
             others(analysis, first)
         ),
@@ -104,12 +105,13 @@ fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
             Milliseconds(analysis.waiting.uncertainty)
         ),
         false => format!(
-            "no rank in particular makes the others wait{}: rank {} most, for {} of the mean step's {}, {}",
+            "no rank in particular makes the others wait{}: rank {} most, for {} of the mean step's {}, {}{}",
             beside_missing(analysis),
             analysis.job.ranks[first.rank].number,
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
-            steadiness(first)
+            steadiness(first),
+            slow_link(analysis, whole, |_| true)
         ),
     }
 }
@@ -155,21 +157,34 @@ fn in_turn(analysis: &Analysis, whole: f64, costs: Option<Costs>) -> Option<Stri
         }
         false => "no rank works much longer than the others".to_owned(),
     };
-    let link = analysis.waiting.slow_link(&analysis.exchanges).filter(|link| link.longer >= WORTH * whole);
-    let link = link.map(|SlowLink { ranks: [from, to], times, longer }| {
-        format!(
-            "; messages from rank {} to rank {} take {times:.1} times as long as those between the others, {} of a step more",
-            number(from),
-            number(to),
-            Milliseconds(longer)
-        )
-    });
     Some(format!(
         "the ranks wait for each other's messages, as the stages of a pipeline do in turn: {} of the mean step's {} on average; {busiest}{}",
         Milliseconds(all / ranks as f64),
         Milliseconds(whole),
-        link.unwrap_or_default()
+        slow_link(analysis, whole, |_| true)
     ))
+}
+
+/// That some ranks, if they are those asked for, exchange more slowly than others do.
+fn slow_link(analysis: &Analysis, whole: f64, is_asked: impl Fn(&[usize]) -> bool) -> String {
+    let link = analysis.waiting.slow_link(&analysis.exchanges);
+    let Some(link) = link.filter(|link| link.longer >= WORTH * whole && is_asked(&link.ranks)) else {
+        return String::new();
+    };
+    let SlowLink { operation, ranks, times, longer } = link;
+    let (longer, number) = (Milliseconds(longer), |rank: &usize| analysis.job.ranks[*rank].number);
+    match ranks.as_slice() {
+        [from, to] if operation == Operation::SendReceive => format!(
+            "; messages from rank {} to rank {} take {times:.1} times as long as those between the others, {longer} of a step more",
+            number(from),
+            number(to)
+        ),
+        ranks => format!(
+            "; what {} exchange ({}) takes {times:.1} times as long as in other groups of as many ranks, {longer} of a step more: their link may be slow",
+            rank_list(&ranks.iter().map(number).collect()),
+            operation.label()
+        ),
+    }
 }
 
 /// Why no exchange is known of several ranks.

@@ -5,13 +5,14 @@ mod blocked;
 mod layers;
 mod messages;
 mod origin;
+mod slow_link;
 mod spans;
 mod straggler;
 mod timed;
 
 pub use activity::{Activity, activities};
 pub(crate) use blocked::blocked;
-pub use messages::SlowLink;
+pub use slow_link::SlowLink;
 pub use spans::{Span, State, spans};
 pub(crate) use straggler::WORTH;
 pub use straggler::{Excess, Straggler, stragglers};

@@ -1,0 +1,71 @@
+//! The ranks whose exchanges take longer than those of other ranks of the same size: their link is slow.
+
+use super::Waiting;
+use crate::collectives::{Exchanges, Operation};
+use perf4sight_base::stats::median;
+use std::collections::BTreeMap;
+
+/// Ranks whose exchanges take longer than those of others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlowLink {
+    /// Of which kind the exchanges are.
+    pub operation: Operation,
+    /// The indices of the ranks; of messages, of the one that sends and the one that receives.
+    pub ranks: Vec<usize>,
+    /// The time of an exchange as a multiple of that of exchanges of the same size among as many other ranks, their median.
+    pub times: f64,
+    /// Milliseconds of a step by which their exchanges take longer.
+    pub longer: f64,
+}
+
+/// A link is slow where its exchanges take this many times as long.
+const SLOW: f64 = 1.5;
+/// Of fewer sets of ranks nobody knows which are usual.
+const FEWEST: usize = 3;
+
+/// Milliseconds of the exchanges of some ranks.
+type Times = BTreeMap<Vec<usize>, Vec<f64>>;
+
+impl Waiting {
+    /// The ranks whose exchanges take longest beyond those of the same kind and size among as many others; none where none take much longer, or only by as
+    /// much as clocks may be off.
+    pub fn slow_link(&self, exchanges: &Exchanges) -> Option<SlowLink> {
+        let mut links: BTreeMap<(Operation, &Vec<usize>), [f64; 2]> = BTreeMap::new();
+        let times = self.times(exchanges);
+        for ((operation, ..), alike) in times.iter().filter(|(_, alike)| alike.len() >= FEWEST) {
+            for (ranks, own) in alike {
+                let others: Vec<f64> =
+                    alike.iter().filter(|(other, _)| *other != ranks).map(|(_, times)| median(times)).collect();
+                let (time, other) = (median(own), median(&others));
+                if time - other > self.uncertainty {
+                    let [all, usual] = links.entry((*operation, ranks)).or_default();
+                    *all += time * own.len() as f64;
+                    *usual += other * own.len() as f64;
+                }
+            }
+        }
+        let slow = links.into_iter().map(|((operation, ranks), [all, usual])| SlowLink {
+            operation,
+            ranks: ranks.clone(),
+            times: all / usual.max(f64::MIN_POSITIVE),
+            longer: (all - usual) / self.steps.len().max(1) as f64,
+        });
+        slow.filter(|link| link.times >= SLOW).max_by(|one, other| one.longer.total_cmp(&other.longer))
+    }
+
+    /// The times of exchanges by their ranks: of each kind, size and number of ranks.
+    fn times(&self, exchanges: &Exchanges) -> BTreeMap<(Operation, u64, usize), Times> {
+        let mut times: BTreeMap<(Operation, u64, usize), Times> = BTreeMap::new();
+        for timed in &self.exchanges {
+            let exchange = &exchanges.all[timed.exchange];
+            let all = || Some(exchange.parts.iter().map(|part| part.rank).collect());
+            let is_message = timed.operation == Operation::SendReceive;
+            let ranks: Option<Vec<usize>> = if is_message { exchanges.ends(exchange).map(Vec::from) } else { all() };
+            if let (Some(ranks), Some(bytes), Some(_)) = (ranks, exchange.bytes, exchange.step) {
+                let alike = times.entry((timed.operation, bytes, ranks.len())).or_default();
+                alike.entry(ranks).or_default().push(timed.transfer() as f64 / 1e6);
+            }
+        }
+        times
+    }
+}
