@@ -45,7 +45,7 @@ impl Wanted {
         // The settings of the fingerprints' step are only known when they are loaded.
         step::check_batches(values, changes.of(Step::published(stage)), batches)?;
         let source = Source::parse(values, targets)?;
-        let written = asking::OF_TARGETS.into_iter().find(|key| values.writes(key));
+        let written = asking::OF_TARGETS.into_iter().find(|key| values.says(key));
         if let (Source::Fingerprint(_), Some(key)) = (&source, written) {
             let error = values.error(key, "a fingerprint answers for steps as they were measured");
             return Err(error.help(format!("leave out {key}, or name a kind of device with target")));

@@ -116,18 +116,22 @@ impl<'a> Values<'a> {
         Err(error.help(format!("{}: {}", setting.key, setting.help)))
     }
 
-    /// Refuses a key without the one that it is about, or with one that contradicts it; a flag that is off says nothing.
+    /// Whether a key is written and says something: a flag that is off does not.
+    pub fn says(&self, key: &str) -> bool {
+        self.written(key).is_some_and(|value| *value != Value::Flag(false))
+    }
+
+    /// Refuses a key without the one that it is about, or with one that contradicts it.
     fn check_others(&self, setting: &Setting) -> Result<()> {
-        let says = |key: &str| self.written(key).is_some_and(|value| *value != Value::Flag(false));
         let key = setting.key;
-        if !says(key) {
+        if !self.says(key) {
             return Ok(());
         }
-        if let Some(needed) = setting.argument.requires.filter(|needed| !says(needed)) {
+        if let Some(needed) = setting.argument.requires.filter(|needed| !self.says(needed)) {
             let problem = format!("it means nothing without {needed}");
             return Err(self.error(key, problem).help(format!("write {needed}, too, or leave {key} out")));
         }
-        match self.known().find(|other| says(other.key) && setting.contradicts(other)) {
+        match self.known().find(|other| self.says(other.key) && setting.contradicts(other)) {
             Some(other) => {
                 let problem = format!("{} is given, too, and contradicts it", other.key);
                 Err(self.error(key, problem).expected("one of both"))
