@@ -173,18 +173,18 @@ fn slow_link(analysis: &Analysis, whole: f64, is_asked: impl Fn(&[usize]) -> boo
     };
     let SlowLink { operation, ranks, times, longer } = link;
     let (longer, number) = (Milliseconds(longer), |rank: &usize| analysis.job.ranks[*rank].number);
-    match ranks.as_slice() {
-        [from, to] if operation == Operation::SendReceive => format!(
+    if let (Operation::SendReceive, [from, to]) = (operation, ranks.as_slice()) {
+        return format!(
             "; messages from rank {} to rank {} take {times:.1} times as long as those between the others, {longer} of a step more",
             number(from),
             number(to)
-        ),
-        ranks => format!(
-            "; what {} exchange ({}) takes {times:.1} times as long as in other groups of as many ranks, {longer} of a step more: their link may be slow",
-            rank_list(&ranks.iter().map(number).collect()),
-            operation.label()
-        ),
+        );
     }
+    format!(
+        "; what {} exchange ({}) takes {times:.1} times as long as in other groups of as many ranks, {longer} of a step more: their link may be slow",
+        rank_list(&ranks.iter().map(number).collect()),
+        operation.label()
+    )
 }
 
 /// Why no exchange is known of several ranks.
