@@ -52,13 +52,14 @@ impl<'a> Values<'a> {
     ) -> Result<Values<'a>> {
         let values = Values { document, section: Some(section), table, others, without: None };
         values.check_each(section)?;
-        values.known().try_for_each(|setting| values.check_others(setting))?;
+        values.known().try_for_each(|setting| values.check_needed(setting))?;
         Ok(values)
     }
 
     fn check_each(&self, section: &SectionText) -> Result<()> {
         section.entries.iter().try_for_each(|entry| self.check_entry(entry))?;
-        self.known().try_for_each(|setting| self.check_present(setting))
+        self.known().try_for_each(|setting| self.check_present(setting))?;
+        self.known().try_for_each(|setting| self.check_contradictions(setting))
     }
 
     /// The same values, but for a key that takes its default.
@@ -67,7 +68,7 @@ impl<'a> Values<'a> {
         Values { without: Some(key), ..self }
     }
 
-    /// The checked arguments of a verb. Those that contradict each other were refused where they were parsed.
+    /// The checked arguments of a verb. One without the one that it is about is refused where arguments are parsed, or by the verb.
     ///
     /// # Errors
     /// See [`Values::check`].
@@ -121,20 +122,25 @@ impl<'a> Values<'a> {
         self.written(key).is_some_and(|value| *value != Value::Flag(false))
     }
 
-    /// Refuses a key without the one that it is about, or with one that contradicts it.
-    fn check_others(&self, setting: &Setting) -> Result<()> {
+    /// Refuses a key without the one that it is about.
+    fn check_needed(&self, setting: &Setting) -> Result<()> {
         let key = setting.key;
-        if !self.says(key) {
-            return Ok(());
+        match setting.argument.requires.filter(|needed| self.says(key) && !self.says(needed)) {
+            Some(needed) => {
+                let error = self.error(key, format!("it means nothing without {needed}"));
+                Err(error.help(format!("write {needed}, too, or leave {key} out")))
+            }
+            None => Ok(()),
         }
-        if let Some(needed) = setting.argument.requires.filter(|needed| !self.says(needed)) {
-            let problem = format!("it means nothing without {needed}");
-            return Err(self.error(key, problem).help(format!("write {needed}, too, or leave {key} out")));
-        }
-        match self.known().find(|other| self.says(other.key) && setting.contradicts(other)) {
+    }
+
+    /// Refuses a key with one that contradicts it.
+    fn check_contradictions(&self, setting: &Setting) -> Result<()> {
+        let is_said = |other: &Setting| self.says(other.key) && setting.contradicts(other);
+        match self.known().find(|other| self.says(setting.key) && is_said(other)) {
             Some(other) => {
-                let problem = format!("{} is given, too, and contradicts it", other.key);
-                Err(self.error(key, problem).expected("one of both"))
+                let problem = format!("{} is given, too, and contradicts it", self.spelled(other.key));
+                Err(self.error(setting.key, problem).expected("one of both"))
             }
             None => Ok(()),
         }
