@@ -212,7 +212,7 @@ fn a_first_point_that_ran_out_of_memory_is_kept_and_not_run_again() {
     assert!(code == 5 && said.contains("ran out of memory"), "{said}");
     assert_eq!(scene.json("points.json")["points"][0]["runs"][0]["outcome"]["what"], "out_of_memory");
     let (_, said) = scene.fails(&SimulatedJob { fate: |_, _| panic!("run again"), ..waiting() });
-    assert!(said.contains("ran out of memory") && said.contains("--overwrite"), "{said}");
+    assert!(said.contains("ran out of memory") && said.contains("only with overwrite"), "{said}");
 }
 
 /// Ctrl-C in the second point, after the first was finished; then in the repeat of one that others disturbed.
