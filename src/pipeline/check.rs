@@ -11,8 +11,13 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The outline of each section, in order; later sections may read the files that one section writes.
-/// `elsewhere`: other machines do the work of those that can be divided.
-pub(super) fn outlines<'a>(jobs: &'a [Job<'_>], elsewhere: bool, context: &mut Context) -> Result<Vec<Outline<'a>>> {
+/// `left_out`: the sections that do not run. `elsewhere`: other machines do the work of those that can be divided.
+pub(super) fn outlines<'a>(
+    jobs: &'a [Job<'_>],
+    left_out: &[Job],
+    elsewhere: bool,
+    context: &mut Context,
+) -> Result<Vec<Outline<'a>>> {
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -26,7 +31,7 @@ pub(super) fn outlines<'a>(jobs: &'a [Job<'_>], elsewhere: bool, context: &mut C
         foreseen.add(&outline);
         outlines.push(outline);
     }
-    inputs::stay(jobs, &outlines, elsewhere, context)?;
+    inputs::stay([jobs, left_out], &outlines, elsewhere, context)?;
     for (early, late) in out_of_order(jobs, &outlines) {
         context.warn(format!(
             "[{early}] reads what [{late}] writes, and runs before it: sections run in the order of the file"
@@ -89,12 +94,17 @@ fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
     }
 }
 
-/// Refuses a place of results that an earlier section writes a file to, whose result would be lost; or would be in the way.
+/// Refuses a file that the section writes twice, and a place of results that an earlier section writes a file to, whose result would be lost; or
+/// would be in the way.
 fn written_once<'a>(
     outline: &Outline,
     job: &Job,
     mut earlier: impl Iterator<Item = (&'a Job<'a>, &'a Outline<'a>)>,
 ) -> Result<()> {
+    if let Some(file) = outline.written_twice() {
+        let problem = format!("{} is written twice", shown(&file.path));
+        return Err(job.values.error(file.key, problem).expected("a file of its own for each result"));
+    }
     let twice = earlier.find_map(|(other, others)| Some((other, outline.collides(others)?)));
     twice.map_or(Ok(()), |(other, (key, file))| {
         let problem = format!("[{}] writes {}, too", other.name(), shown(file));

@@ -16,10 +16,21 @@ struct Input<'a> {
     path: &'a Path,
 }
 
-/// Refuses a section that would replace an input of any section, or the configuration, with a result. A file that it would replace without
-/// `overwrite`, too, is its own: an earlier run wrote it, and a later section reads what this run writes.
-pub(super) fn stay(jobs: &[Job], outlines: &[Outline], elsewhere: bool, context: &mut Context) -> Result<()> {
-    let inputs = inputs(jobs, outlines);
+/// Refuses a section that would replace an input of any section, of those that are left out too, or the configuration, with a result. A file that
+/// it would replace without `overwrite`, too, is its own: an earlier run wrote it, and a later section reads what this run writes.
+pub(super) fn stay(
+    [jobs, left_out]: [&[Job]; 2],
+    outlines: &[Outline],
+    elsewhere: bool,
+    context: &mut Context,
+) -> Result<()> {
+    if !jobs.iter().any(overwrites) {
+        return Ok(());
+    }
+    // One that cannot run as things are says nothing of what it reads.
+    let unused = left_out.iter().map(|job| job.section.outline(&Foreseen::default(), context).unwrap_or_default());
+    let unused: Vec<Outline> = unused.collect();
+    let inputs = inputs(jobs.iter().zip(outlines).chain(left_out.iter().zip(&unused)));
     let mut foreseen = Foreseen::default();
     for (job, outline) in jobs.iter().zip(outlines) {
         let replaced = if overwrites(job) { replaced(job, outline, &inputs) } else { Vec::new() };
@@ -33,9 +44,11 @@ pub(super) fn stay(jobs: &[Job], outlines: &[Outline], elsewhere: bool, context:
     Ok(())
 }
 
-fn inputs<'a>(jobs: &'a [Job], outlines: &'a [Outline]) -> Vec<Input<'a>> {
-    let config = jobs.first().map(|job| Input { reader: "this program".to_owned(), path: job.values.file() });
-    let read = jobs.iter().zip(outlines).flat_map(|(job, outline)| {
+/// What these sections read, and the configuration.
+fn inputs<'a>(sections: impl Iterator<Item = (&'a Job<'a>, &'a Outline<'a>)>) -> Vec<Input<'a>> {
+    let mut sections = sections.peekable();
+    let config = sections.peek().map(|(job, _)| Input { reader: "this program".to_owned(), path: job.values.file() });
+    let read = sections.flat_map(|(job, outline)| {
         outline.reads.iter().map(|read| Input { reader: format!("[{}]", job.name()), path: &read.path })
     });
     config.into_iter().chain(read).collect()

@@ -79,14 +79,14 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     let mut document = Document::load(&options.config_file)?;
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
     let tables = tables(specs);
-    let jobs = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
+    let (jobs, left_out) = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
     // Checked even where it is not used.
     let settings = slurm_settings(&document, &tables)?;
     let slurm = options.slurm.map(|Slurm { detach, .. }| slurm::Settings { detach, ..settings });
     if slurm.is_some() {
         check::divisible(&jobs, context)?;
     }
-    let outlines = check::outlines(&jobs, slurm.is_some(), context)?;
+    let outlines = check::outlines(&jobs, &left_out, slurm.is_some(), context)?;
     if options.check {
         check::show(&jobs, &outlines, &context.console);
         return Ok(Ending::Finished);
@@ -160,7 +160,8 @@ fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> R
     })
 }
 
-fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Result<Vec<Job<'a>>> {
+/// The sections to run, and those to leave out.
+fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Result<(Vec<Job<'a>>, Vec<Job<'a>>)> {
     let present: Vec<&str> = jobs.iter().map(Job::name).collect();
     if present.is_empty() {
         return Err(Error::config("no section to run").file(document.file()).expected("[profile], for example"));
@@ -169,7 +170,7 @@ fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Resul
         return Err(Error::usage(format!("--only {absent}: {} has no such section", document.file().display()))
             .help(suggestion(absent, present)));
     }
-    Ok(jobs.into_iter().filter(|job| only.is_empty() || only.iter().any(|name| name == job.name())).collect())
+    Ok(jobs.into_iter().partition(|job| only.is_empty() || only.iter().any(|name| name == job.name())))
 }
 
 fn run_all(specs: &[&Spec], jobs: &[Job], slurm: Option<&slurm::Settings>, context: &mut Context) -> Result<Ending> {

@@ -112,6 +112,30 @@ fn inputs_are_not_replaced() {
     both_refuse(networks, 3, 4, &others("[predict]"));
 }
 
+/// Nor what a section reads that is left out of this run.
+#[test]
+fn inputs_of_sections_that_do_not_run_are_not_replaced() {
+    let config =
+        "[statistic]\ntraces = #\nout = plans.csv\noverwrite = True\n[cost_model]\nplans = plans.csv\nout = new.json\n";
+    let scene = scene(config);
+    for check in ["--check", ""] {
+        let run = scene.run(&format!("--config-file config.ini --only statistic {check}"));
+        run.fails(3).says("config.ini:3: ").says("would be replaced, and [cost_model] reads it");
+    }
+}
+
+#[test]
+fn one_file_for_two_results() {
+    both_refuse(&format!("{PREDICT}output = [\"new.json\", \"./new.json\"]\n"), 3, 5, "new.json is written twice");
+}
+
+/// The answer to this change alone would be missing, after all traces were read.
+#[test]
+fn another_gpu_without_a_model() {
+    let replay = "[replay]\ntraces = #\nout = new\nwhat_if = [\"bandwidth x 2\", \"cpu x 2; gpu = H100\"]\n";
+    both_refuse(replay, 3, 4, "give one (cost_model)");
+}
+
 /// What the first run wrote is replaced by the second one, and read by the next section.
 #[test]
 fn results_of_the_run_before_are_no_inputs_from_outside() {

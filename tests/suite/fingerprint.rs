@@ -212,7 +212,9 @@ fn files_that_do_not_fit_are_refused_with_file_and_remedy() {
     for share in [0, 1, 2, 3] {
         assert!(refusal(&good[..good.len() * share / 4]).contains("damaged"));
     }
-    assert!(refusal("no json").contains("damaged"));
+    for other in ["no json", "{\"predictions\": []}"] {
+        assert!(refusal(other).contains("no fingerprint"), "{}", refusal(other));
+    }
 }
 
 #[test]

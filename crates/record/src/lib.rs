@@ -36,6 +36,7 @@ use perf4sight_traces::recording_of;
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{self, Path, PathBuf};
 use std::time::Duration;
@@ -102,13 +103,13 @@ impl Section for Record {
         let there = there.into_iter().collect::<Result<Vec<_>>>()?.concat().into_iter();
         let known = there.filter(|file| process_reports::is_named_so(file));
         let known = known.filter_map(|file| Some(PathBuf::from(file.file_name()?)));
-        let first = process_reports::FIRST.map(PathBuf::from);
+        let names: BTreeSet<PathBuf> = process_reports::FIRST.map(PathBuf::from).into_iter().chain(known).collect();
         Ok(Outline {
             steps: vec![step],
             reads: files_of(&self.command).map(|file| KeyedPath::new("command", file)).collect(),
             ..Outline::default()
         }
-        .results("out", &self.out, first.into_iter().chain(known))
+        .results("out", &self.out, names)
         .check_value("command", || find_with_script(&self.command, None))
         .check_value("out", || self.check_room()))
     }

@@ -7,7 +7,7 @@ use crate::graph::recorded::Recorded;
 use crate::plain_step::PlainStep;
 use crate::ranks::Job;
 use crate::simulate::simulate;
-use crate::what_if::{Change, InHalf, Known, depends_on_step, parse_with};
+use crate::what_if::{Change, InHalf, Known, depends_on_step, no_model, parse_with};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::mean;
@@ -100,14 +100,22 @@ impl Request {
         self.table()?.map_or(Ok(()), |cost| cost(2).map(drop))
     }
 
+    /// Refuses another GPU without a model of operations: it would be the one scenario without an answer.
+    fn check_has_model(&self) -> Result<()> {
+        let mut all = self.what_ifs.iter().flat_map(|text| text.split(';'));
+        match self.cost_model.is_none() && all.any(|change| subject(change) == ("gpu", true)) {
+            true => Err(no_model()),
+            false => Ok(()),
+        }
+    }
+
     /// Adds its files to an outline, with their checks.
     pub fn outline<'a>(&'a self, mut outline: Outline<'a>) -> Outline<'a> {
         outline.reads.extend(self.reads());
-        outline.check("nccl_tests", &self.nccl_tests, |_| self.check_table()).check(
-            "cost_model",
-            &self.cost_model,
-            |_| self.check_model(),
-        )
+        outline
+            .check_value("what_if", || self.check_has_model())
+            .check("nccl_tests", &self.nccl_tests, |_| self.check_table())
+            .check("cost_model", &self.cost_model, |_| self.check_model())
     }
 
     /// What changes may rest on besides the traces.

@@ -3,6 +3,7 @@
 use crate::Context;
 use crate::foreseen::place;
 use perf4sight_base::error::Result;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -93,6 +94,12 @@ impl<'a> Outline<'a> {
     pub fn collides<'b>(&self, earlier: &'b Outline<'_>) -> Option<(&'static str, &'b Path)> {
         let others = earlier.places();
         self.places().iter().find_map(|own| Some((own.key, others.iter().find(|other| own.collides(other))?.path)))
+    }
+
+    /// The first file that it would write twice, so that the later contents replace the earlier ones.
+    pub fn written_twice(&self) -> Option<&KeyedPath> {
+        let mut places = HashSet::new();
+        self.writes.iter().find(|file| is_kept(&file.path) && !places.insert(place(&file.path)))
     }
 
     /// The files that are there already, and that it writes although they are this input, or in this folder of inputs.

@@ -77,7 +77,11 @@ fn another_gpu_without_a_model_leaves_the_other_answers() {
     let summary = replay.run(&mut context).unwrap();
     let failure = summary.failure.map(|failure| failure.to_string()).unwrap_or_default();
     assert!(failure.contains("1 of 2 what-ifs has no answer: \"gpu = H100\""), "{failure}");
-    assert!(context.warnings().iter().any(|warning| warning.contains("--cost-model")), "{:?}", context.warnings());
+    assert!(
+        context.warnings().iter().any(|warning| warning.contains("give one (cost_model)")),
+        "{:?}",
+        context.warnings()
+    );
     let json = read(out.path());
     let changes = changes(&json);
     assert!(changes[0].is_none() && changes[1].is_some(), "{changes:?}");

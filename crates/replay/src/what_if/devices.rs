@@ -109,9 +109,9 @@ fn other_gpu(value: &str, known: &Known) -> Result<OtherGpu> {
     Ok(OtherGpu { from, to: model.device(to)?, model, off: 0.0, in_half: known.in_half.clone() })
 }
 
-fn no_model() -> Error {
+pub(crate) fn no_model() -> Error {
     Error::usage("no model says what operations take on other GPUs")
-        .help("give one with --cost-model; perf4sight cost-model train fits it")
+        .help("give one (cost_model); perf4sight cost-model train fits it")
 }
 
 /// Another GPU where no model says what operations take on it: it has no answer, and other changes have theirs.

@@ -21,6 +21,7 @@ mod unprofiled;
 mod unseen_waits;
 mod variations;
 
+pub(crate) use devices::no_model;
 pub use half_rates::HalfRates;
 pub use in_half::{ALL as ALL_IN_HALF, InHalf};
 pub use kernel::{Bits, class_of_kernel};

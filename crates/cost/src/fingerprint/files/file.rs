@@ -8,6 +8,7 @@ use perf4sight_base::input_file;
 use perf4sight_step::workload::{Quantity, Stage};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::error::Category;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -136,7 +137,7 @@ fn rewritten(text: &str) -> Result<(Fingerprint, Result<()>)> {
         )
         .expected("the numbers as they were fitted; their layout may differ")),
         None => Err(Error::input("this fingerprint has no checksum: something else than perf4sight wrote it")
-            .expected("a file that [fingerprint] or calibrate --save wrote")),
+            .expected(WRITERS)),
     };
     Ok((fingerprint, seal))
 }
@@ -146,8 +147,18 @@ fn damaged(cause: &serde_json::Error) -> Error {
     if cause.line() > 0 { error.line(cause.line()) } else { error }
 }
 
+fn no_fingerprint(cause: &serde_json::Error) -> Error {
+    Error::input(format!("this is no fingerprint: {cause}")).expected(WRITERS)
+}
+
+const WRITERS: &str = "a file that [fingerprint] or calibrate --save wrote";
+
 fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {
-    let head: Head = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
+    let head: Head = serde_json::from_str(text).map_err(|cause| match cause.classify() {
+        Category::Data => no_fingerprint(&cause),
+        Category::Syntax if cause.line() == 1 => no_fingerprint(&cause),
+        Category::Syntax | Category::Eof | Category::Io => damaged(&cause),
+    })?;
     head.check()?;
     match unsealed(text) {
         Some(content) => Ok((serde_json::from_str(&content).map_err(|cause| damaged(&cause))?, Ok(()))),

@@ -125,6 +125,7 @@ pub(in crate::verb) fn excess(analysis: &Analysis) -> Table {
     let first = analysis.first_straggler();
     let number = first.map_or(0, |straggler| analysis.job.ranks[straggler.rank].number);
     let steps = match first.filter(|straggler| straggler.on_occasions) {
+        Some(straggler) if straggler.occasions.len() == 1 => "in the step in which they wait for it".to_owned(),
         Some(straggler) => format!("in each of the {} steps in which they wait for it", straggler.occasions.len()),
         None => "per step".to_owned(),
     };
