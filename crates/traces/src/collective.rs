@@ -107,6 +107,17 @@ impl Trace {
     }
 }
 
+/// Whether what begins with this name lasts as long as an exchange with other ranks.
+///
+/// ```
+/// use perf4sight_traces::names_exchange;
+/// assert!(names_exchange("ncclDevKernel_AllReduce") && names_exchange("gloo:all_reduce"));
+/// assert!(!names_exchange("aten::mm"));
+/// ```
+pub fn names_exchange(name: &str) -> bool {
+    KERNELS.iter().chain(&ON_CPU).any(|known| name.starts_with(known))
+}
+
 /// The operation in the name of a range or an operator for exchanges: `all_reduce` in `gloo:all_reduce`.
 fn named(name: &[u8]) -> Option<&[u8]> {
     if name == PARAMETERS {

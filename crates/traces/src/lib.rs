@@ -33,7 +33,7 @@ mod window;
 
 pub use builder::{Builder, Span};
 pub use category::Category;
-pub use collective::Collective;
+pub use collective::{Collective, names_exchange};
 pub use damage::{Damage, Kind};
 pub use innermost::Innermost;
 pub use intern::{NameId, Names};

@@ -393,7 +393,7 @@ mod tests {
             Ok(change) => change.apply(&mut scenario()).unwrap_err().to_string(),
             Err(error) => error.to_string(),
         };
-        assert!(message("H100", &Known::default()).contains("--cost-model"));
+        assert!(message("H100", &Known::default()).contains("give one (cost_model)"));
         assert!(message("H100", &known(None)).contains("gpu = A100 -> H100"));
         assert!(message("Voodoo", &known(Some("V100"))).contains("trained on (H100, V100)"));
         assert!(message("V100 -> H100", &known(Some("H100"))).contains("recorded on H100, not on V100"));

@@ -5,6 +5,7 @@ use super::clause::{Clause, pattern};
 use super::{Change, Scenario};
 use crate::graph::{EdgeKind, Graph, Kind, NodeId, ResourceKind};
 use perf4sight_base::error::{Error, Result, nearest};
+use perf4sight_traces::names_exchange;
 use perf4sight_traces::shortened::brief;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +29,7 @@ pub(super) fn parse_removal(clause: &Clause) -> Option<Result<Box<dyn Change>>> 
 
 impl Change for Operations {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        check_no_exchange(&self.pattern)?;
         let graph = &mut scenario.step.graph;
         for id in matching(graph, &self.pattern)? {
             graph.set_duration(id, (graph.node(id).duration as f64 * self.factor).round() as u64);
@@ -44,6 +46,7 @@ struct Removal {
 
 impl Change for Removal {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        check_no_exchange(&self.pattern)?;
         let graph = &scenario.step.graph;
         let removed: BTreeSet<NodeId> = matching(graph, &self.pattern)?.into_iter().collect();
         let delays = graph.delays_before(&removed);
@@ -61,6 +64,16 @@ impl Change for Removal {
         removed.iter().chain(&delays).for_each(|id| builder.node_mut(*id).duration = 0);
         scenario.step.graph = builder.finish()?;
         Ok(())
+    }
+}
+
+/// Refuses exchanges: of these only the launch is work of a rank, and a step that is as long as before would be no answer.
+fn check_no_exchange(pattern: &str) -> Result<()> {
+    match names_exchange(pattern.trim_matches('*')) {
+        false => Ok(()),
+        true => Err(Error::usage(format!("'{pattern}' names exchanges, which links and other ranks make long"))
+            .expected("operations of ranks")
+            .help("links are changed by bandwidth and latency: 'bandwidth x 2'")),
     }
 }
 
@@ -172,6 +185,17 @@ mod tests {
         assert_eq!(names("*"), Ok(vec!["aten::mm"]));
         let error = names("all-reduce").unwrap_err().to_string();
         assert!(error.contains("'aten::mm'") && error.contains("bandwidth"), "{error}");
+    }
+
+    #[test]
+    fn exchanges_are_no_work_of_a_rank() {
+        for pattern in ["nccl*", "ncclDevKernel_AllReduce*", "nccl:all_reduce", "gloo:*"] {
+            let refused = check_no_exchange(pattern).unwrap_err().to_string();
+            assert!(refused.contains("'bandwidth x 2'"), "{refused}");
+        }
+        for pattern in ["*", "aten::*", "c10d::allreduce_", "run_nccl_step"] {
+            assert_eq!(check_no_exchange(pattern), Ok(()));
+        }
     }
 
     /// Operations of 10 us launch kernels of 100, 30 and 50 us. The first begins 6 us behind its launch, the others 1 us behind the one before: the last ends at
