@@ -244,6 +244,7 @@ fn traced(file: &File, path: &Path) -> Result<(Loaded, Traced), Problem> {
     let mut warnings: Vec<Warning> = newer.into_iter().chain(widths::warning(file)).collect();
     warnings.extend(evaluation_mode::warnings(&file.model, graph, &reading));
     warnings.extend(oddities(&reading.network));
+    warnings.extend(checkpointed(graph, &reading.network));
     warnings.append(&mut reading.warnings);
     warnings.sort();
     let warnings = warnings.iter().map(ToString::to_string).collect();
@@ -281,6 +282,12 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     let adapters = (!adapters.is_empty()).then_some(Warning::Adapters(adapters));
     let twins = followers(network).map(Warning::Twins);
     [outputs, unknown_operations(network), adapters, twins, across, recurrent, borrowing(network)].into_iter().flatten()
+}
+
+/// What ran within a checkpoint, which no file holds; of a module it is known.
+fn checkpointed(graph: &GraphProto, network: &Network) -> Option<Warning> {
+    let operations = graph.node.iter().filter(|node| notes::is_checkpointed(node)).count();
+    (operations > 0 && network.followed().is_none()).then_some(Warning::Checkpointed(operations))
 }
 
 /// The operators whose kernels borrow memory by their sizes.

@@ -35,6 +35,16 @@ pub(super) fn is_in_function(node: &NodeProto) -> bool {
     frames.windows(2).any(|pair| pair[0].contains(".apply(") && is_forward(pair[1]))
 }
 
+/// The calls that run a part of a module again for backward instead of keeping what it computes: PyTorch's own, timm's and transformers'.
+const CHECKPOINTS: [&str; 4] =
+    ["checkpoint(", "checkpoint_sequential(", "checkpoint_seq(", "_gradient_checkpointing_func("];
+
+/// Whether it ran within such a call: by the lines of code that PyTorch was at.
+pub(super) fn is_checkpointed(node: &NodeProto) -> bool {
+    let calls = |line: &str| CHECKPOINTS.iter().any(|call| line.contains(call));
+    note(node, STACK).lines().any(calls)
+}
+
 /// The dropout rate of an attention, which the exporter notes in no other way: `dropout_p` is the fifth operand of
 /// `scaled_dot_product_attention`, and zero in evaluation mode.
 pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {

@@ -47,6 +47,8 @@ pub(super) enum Warning {
     AcrossSamples(Vec<String>),
     /// Number of recurrent layers.
     Recurrent(usize),
+    /// Number of operations that ran within a checkpoint.
+    Checkpointed(usize),
     /// Kinds of operations whose kernels borrow memory that nobody knows.
     Borrowing(BTreeSet<String>),
     /// Images that keep the size they were exported with, and the requested input.
@@ -183,6 +185,13 @@ impl Display for Warning {
                 "what training keeps of {} was measured on one kind of processor: on others, and in files that do not tell all of it, memory may be a \
                  quarter off; perf4sight.estimate_memory follows the module itself",
                 counted(*count as u64, "recurrent layer")
+            ),
+            Warning::Checkpointed(count) => write!(
+                f,
+                "{} ran within torch.utils.checkpoint or the like, of which a file holds nothing: memory of training is that without it, and too \
+                 high by what is computed again; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory \
+                 follows the module itself",
+                counted(*count as u64, "operation")
             ),
             Warning::Borrowing(kinds) => write!(
                 f,
