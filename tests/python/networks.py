@@ -587,6 +587,24 @@ class Windows(nn.Module):
         return self.classifier((self.layer(windows) + self.positions).mean(2)).mean(1)
 
 
+class Unread(nn.Module):
+    """Gated convolutions whose outputs are added up, as in WaveNet: the last of them makes one more that nothing reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.classifier = nn.Conv1d(1, 32, 1), nn.Linear(32, 4)
+        self.gates = nn.ModuleList(nn.Conv1d(32, 64, 2, dilation=dilation) for dilation in (1, 2))
+        self.added, self.next = (nn.ModuleList(nn.Conv1d(32, 32, 1) for _ in range(2)) for _ in range(2))
+
+    def forward(self, x):
+        x, total = self.layer(x), 0
+        for gate, added, following in zip(self.gates, self.added, self.next):
+            a, b = gate(nn.functional.pad(x, (gate.dilation[0], 0))).chunk(2, 1)
+            z = a.tanh() * b.sigmoid()
+            total, x = total + added(z), x + following(z)
+        return self.classifier(total.relu().mean(-1))
+
+
 class Padded(nn.Module):
     """Samples of sound, padded to whole windows by numbers that are buffers, as transformers' Encodec does, and an activation that is spelled out."""
 
