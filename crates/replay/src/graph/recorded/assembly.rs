@@ -2,7 +2,7 @@
 
 use super::meeting::{Meeting, Member};
 use super::rows::{GradientRow, PartRows, RankStep};
-use super::waits;
+use super::{joins, waits};
 use crate::collectives::{Exchange, Exchanges, Operation};
 use crate::graph::step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart, share_of_ranks};
 use crate::graph::{Builder, Calls, EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
@@ -139,6 +139,8 @@ impl Assembling<'_> {
         let own: Vec<&RankStep> = self.steps.iter().map(|(_, ranks)| &ranks[place]).collect();
         let inferred = waits::between_tracks(rows, &own).into_iter();
         let inferred = inferred.map(|(from, to)| (from, to, EdgeKind::Synchronisation));
+        let joins = joins::all(&own, self.builder.calls()).into_iter();
+        let inferred = inferred.chain(joins.map(|join| (join.last, join.row, EdgeKind::Synchronisation)));
         let recorded = rows.dependencies.iter().map(|(done, row)| (*done, *row, EdgeKind::Data));
         let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::holds(&own, *from, *to);
         let edges: Vec<(usize, usize, EdgeKind)> = launches

@@ -12,6 +12,8 @@ mod backward;
 mod dependencies;
 mod distortion;
 mod durations;
+mod issuing;
+mod joins;
 mod left_out;
 mod load;
 mod meeting;

@@ -1,6 +1,6 @@
 //! What one rank did in one step: rows with their end times, in the order of each thread and stream.
 
-use super::{backward, dependencies, passes, streams, threads};
+use super::{backward, dependencies, issuing, passes, streams, threads};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::graph::{CallId, Calls, Kind};
@@ -165,7 +165,7 @@ pub(super) fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, step: usiz
             own.map(|(number, part)| (*number, exchanges.call(*part))).collect();
         threads::read(rank, window, calls, &mut rows);
         streams::read(rank, window, &own, calls, &mut rows);
-        threads::read_parts(rank, &own, &mut rows);
+        issuing::read_parts(rank, &own, calls, &mut rows);
         passes::mark(&mut rows, rank.main, &own, calls);
         dependencies::read(rank, window, &own, &mut rows);
         rows.backward = backward::pairs(&rank.trace, window, &rows);

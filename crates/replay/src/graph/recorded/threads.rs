@@ -1,7 +1,6 @@
 //! Rows of CPU threads: between each begin and end of an operation one row, of the innermost operation.
 
-use super::rows::{GradientRow, PartRows, RankStep, Row};
-use crate::collectives::Call;
+use super::rows::{GradientRow, RankStep, Row};
 use crate::graph::{CallId, Calls, Kind};
 use crate::ranks::{Rank, unnumbered};
 use perf4sight_traces::intervals::Interval;
@@ -124,21 +123,5 @@ impl Thread<'_> {
             None => Row { call: self.calls.intern(NO_EVENT, None), kind: Kind::Gap, end },
         };
         self.into.rows.push(row);
-    }
-}
-
-/// Finds the rows of a rank's parts in exchanges on the CPU. Those of streams are known already.
-pub(super) fn read_parts(rank: &Rank, parts: &[(usize, &Call)], into: &mut RankStep) {
-    for (exchange, call) in parts {
-        if into.parts.contains_key(exchange) {
-            continue;
-        }
-        let issued = call.issued.map(|issued| &rank.trace.events[issued as usize]);
-        let Some(track) = issued.map(|event| event.track).or(rank.main) else { continue };
-        // The call that enqueues it may copy the data first. Where others are in the queue, the call ends before it begins.
-        let enqueued = issued.map_or(call.time.0, |event| event.end().min(call.time.0));
-        let Some(launch) = into.before(track, enqueued) else { continue };
-        let issuing = issued.and_then(|event| into.of_call(event)).unwrap_or((launch, launch));
-        into.parts.insert(*exchange, PartRows { launch, wait: None, end: call.time.1, issuing });
     }
 }

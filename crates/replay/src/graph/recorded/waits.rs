@@ -1,20 +1,21 @@
 //! Infers what threads and streams waited for, from several steps: what is true in all of them.
 
 use super::assembly::Steps;
+use super::joins;
 use super::rows::RankStep;
 use crate::graph::{Calls, Kind};
 use perf4sight_base::stats::median;
 use std::collections::{BTreeMap, HashMap};
 
 /// Shorter gaps are no waiting, in nanoseconds: a context switch of Linux takes some microseconds.
-const SHORTEST: i64 = 10_000;
+pub(super) const SHORTEST: i64 = 10_000;
 /// A thread that waits for an exchange goes on up to this many nanoseconds before the range of the library ends: the
 /// library wakes it up and closes its range, for which it may have to wait for a processor. Up to 6 ms were seen where
 /// ranks and other programs shared two processors.
 const WAKE_UP: i64 = 10_000_000;
 /// The share of the steps in which the same row of its thread has to be the longest before the end of an exchange, for the
 /// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
-const CONSISTENT: f64 = 0.8;
+pub(super) const CONSISTENT: f64 = 0.8;
 
 /// Nanoseconds by which an end is later than the begin that waits for it where begin and duration were rounded each on its own. More would let rows wait for each
 /// other in a circle.
@@ -71,22 +72,35 @@ fn ends_of_work(step: &RankStep, is_wanted: impl Fn(usize) -> bool) -> Vec<(i64,
 
 /// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that are the
 /// longest before its end in nearly all steps, or go on at its end in several; for others the row that waits for the next exchange that has one, since results
-/// are waited for in order.
+/// are waited for in order, or the row of another thread that waits until the launching one and its exchanges are done.
 pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize, calls: &Calls) -> BTreeMap<usize, usize> {
     let Some((_, first)) = steps.first() else { return BTreeMap::new() };
-    let computes = |row: &usize| calls.name(first[rank].rows[*row].call).starts_with(COMPUTES);
-    let mut numbers: Vec<usize> = first[rank].parts.keys().copied().collect();
+    let first = &first[rank];
+    let computes = |row: &usize| computes(first, *row, calls);
+    let own_steps: Vec<&RankStep> = steps.iter().map(|(_, ranks)| &ranks[rank]).collect();
+    let joins = joins::all(&own_steps, calls);
+    let mut numbers: Vec<usize> = first.parts.keys().copied().collect();
     numbers.sort_unstable();
     let mut waits = BTreeMap::new();
-    let mut next = None;
+    let mut next = BTreeMap::new();
     for number in numbers.into_iter().rev() {
         // An exchange may have ended before the call that enqueued it returned: nothing waits for it.
-        let launch = first[rank].parts[&number].launch;
+        let launch = first.parts[&number].launch;
+        let track = first.track_of(launch);
+        let join = joins.iter().find(|join| Some(join.track) == track);
         let own = during(steps, rank, number).filter(|row| !computes(row) && ends_with(steps, rank, number, *row));
-        next = own.or(next).filter(|row| *row > launch);
-        waits.extend(next.map(|row| (number, row)));
+        // What the launching thread did last before it was done is no wait for an exchange that goes on.
+        let own = own.filter(|_| join.is_none_or(|join| !joins::outlasts(&own_steps, number, join.track)));
+        let own = own.or(next.get(&track).copied()).filter(|row| *row > launch);
+        next.extend(own.map(|row| (track, row)));
+        waits.extend(own.or(join.map(|join| join.row)).map(|row| (number, row)));
     }
     waits
+}
+
+/// Whether a row is of an operator that computes.
+pub(super) fn computes(step: &RankStep, row: usize, calls: &Calls) -> bool {
+    calls.name(step.rows[row].call).starts_with(COMPUTES)
 }
 
 /// The row of the launching thread that is the longest before the end of an exchange in nearly all steps, or in nearly all of those in
@@ -125,7 +139,7 @@ fn ends_with(steps: &Steps<'_>, rank: usize, number: usize, row: usize) -> bool 
 }
 
 /// The difference between the largest and the smallest.
-fn range(values: impl Iterator<Item = i64> + Clone) -> i64 {
+pub(super) fn range(values: impl Iterator<Item = i64> + Clone) -> i64 {
     values.clone().max().unwrap_or(0) - values.min().unwrap_or(0)
 }
 
@@ -137,7 +151,7 @@ const FEWEST: usize = 2;
 const AT_END: f64 = 0.3;
 
 /// A thread that waits and gets a processor at once goes on within so many nanoseconds of the end of an exchange: most took less than 100 us.
-const PROMPT: i64 = 200_000;
+pub(super) const PROMPT: i64 = 200_000;
 
 /// The row of a thread at the end of an exchange.
 struct AtEnd {
@@ -191,7 +205,7 @@ fn waits_long(ranks: &[RankStep], rank: usize, number: usize) -> bool {
 }
 
 /// The row that is the longest in nearly all of some steps.
-fn consistent(rows: &[Option<usize>]) -> Option<usize> {
+pub(super) fn consistent(rows: &[Option<usize>]) -> Option<usize> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     rows.iter().flatten().for_each(|row| *counts.entry(*row).or_insert(0) += 1);
     let (row, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
