@@ -1971,3 +1971,107 @@ fn a_pair_whose_link_is_slow_is_told() {
     assert_eq!((link.operation, link.ranks), (Operation::AllReduce, vec![1, 4]));
     assert_eq!([link.times, 1e3 * link.longer].map(f64::round), [6.0, 50.0]);
 }
+
+/// Which calls a trace of [`write_backward_thread`] has beside ranges of the library.
+#[derive(Clone, Copy, PartialEq)]
+enum Issues {
+    Recorded,
+    NotRecorded,
+}
+
+/// Two ranks whose backward runs on a thread of its own: a forward of 4 ms on the main thread, then four gradients of 2 ms each, each reduced in `transfer` ms
+/// over one link by two threads of the library, which take the next one when they are done with one. The main thread waits until all is done, within an event or none, and an optimizer
+/// follows that takes `optimizer` ms. Returns the step's time.
+fn write_backward_thread(
+    folder: &Path,
+    issues: Issues,
+    [transfer, optimizer]: [f64; 2],
+    waits_in: Option<&str>,
+) -> f64 {
+    let sizes = r#""Input Dims":[[1000000]],"Input type":["float"]"#;
+    let list = r#""Input Dims":[[[1000000]]],"Input type":["TensorList"]"#;
+    let mut length = 0.0;
+    for rank in 0..2 {
+        let mut events = Vec::new();
+        for number in 0..6 {
+            // A step is up to 0.1 ms longer than the one before, for waits are seen by what differs.
+            let forward = 4_000.0 + 20.0 * f64::from((3 * number) % 5);
+            let begin = 200_000.0 * f64::from(number);
+            let mut free = [0.0f64; 2];
+            let (mut link, mut ready) = (0.0f64, forward + 50.0);
+            events.push(event("cpu_op", "aten::linear", [begin + 10.0, forward - 10.0], ""));
+            for layer in 0..4 {
+                let engine = "autograd::engine::evaluate_function: ";
+                events.push(on(9, "cpu_op", &format!("{engine}AddmmBackward0"), [begin + ready, 2_000.0], ""));
+                events.push(on(9, "cpu_op", "aten::mm", [begin + ready + 5.0, 1_990.0], ""));
+                let accumulate = format!("{engine}torch::autograd::AccumulateGrad");
+                events.push(on(9, "cpu_op", &accumulate, [begin + ready + 2_005.0, 90.0], ""));
+                let accumulated = [begin + ready + 2_010.0, 80.0];
+                events.push(on(9, "cpu_op", "torch::autograd::AccumulateGrad", accumulated, sizes));
+                if issues == Issues::Recorded {
+                    events.push(on(9, "cpu_op", "c10d::allreduce_", [begin + ready + 2_050.0, 30.0], list));
+                }
+                let start = free[layer % 2].max(ready + 2_070.0) + 10.0;
+                link = link.max(start) + 1_000.0 * transfer;
+                free[layer % 2] = link;
+                events.push(on(
+                    20 + layer as u32 % 2,
+                    "user_annotation",
+                    "gloo:all_reduce",
+                    [begin + start, link - start],
+                    sizes,
+                ));
+                ready += 2_100.0;
+            }
+            let waited = link.max(ready) + 20.0;
+            let wait = [begin + forward + 20.0, waited - forward - 20.0];
+            waits_in.into_iter().for_each(|name| events.push(event("cpu_op", name, wait, "")));
+            if optimizer > 0.0 {
+                let time = [begin + waited, 1_000.0 * optimizer];
+                events.push(event("user_annotation", "Optimizer.step#SGD.step", time, ""));
+            }
+            length = waited + 1_000.0 * optimizer;
+            events.push(step(number, [begin, length]));
+        }
+        write(folder, rank, 2, 0, &events);
+    }
+    length / 1e3
+}
+
+/// A thread that calls `backward`, which runs on another one, waits for what that one launched: a link of half the speed makes transfers of 5 ms last 10, and those of 1 ms, of
+/// which one outlasts the backward, last 2. In traces before PyTorch 2.0 no call enqueues what the library does, which may have waited in its queue.
+#[test]
+fn exchanges_of_a_backward_thread_are_waited_for_on_the_main_thread() {
+    for transfer in [0.5, 1.0, 5.0] {
+        for (issues, optimizer, waits_in) in [
+            (Issues::Recorded, 0.0, None),
+            (Issues::Recorded, 3.0, None),
+            (Issues::Recorded, 3.0, Some("backward")),
+            (Issues::NotRecorded, 0.0, None),
+            (Issues::NotRecorded, 3.0, None),
+            (Issues::NotRecorded, 0.0, Some("backward")),
+        ] {
+            let other = TempDir::new().unwrap();
+            let truth = [0.5, 2.0]
+                .map(|factor| write_backward_thread(other.path(), issues, [transfer / factor, optimizer], waits_in));
+            let folder = TempDir::new().unwrap();
+            write_backward_thread(folder.path(), issues, [transfer, optimizer], waits_in);
+            for (change, truth) in ["bandwidth x 0.5", "bandwidth x 2"].into_iter().zip(truth) {
+                let [_, after] = before_and_after(&folder, change);
+                // How long messages take is assumed, 0.1 ms each of eight.
+                assert!((after - truth).abs() < 0.04 * truth, "{transfer} {waits_in:?} {change}: {after} for {truth}");
+            }
+        }
+    }
+}
+
+/// All gradients in one bucket are reduced in 20 ms when the last one is there: 4 ms of forward, 8.4 of backward, and 20.
+#[test]
+fn other_buckets_of_a_backward_thread_are_waited_for() {
+    for issues in [Issues::Recorded, Issues::NotRecorded] {
+        let folder = TempDir::new().unwrap();
+        write_backward_thread(folder.path(), issues, [5.0, 0.0], None);
+        let [_, after] = before_and_after(&folder, "bucket_cap_mb = 100");
+        assert!((after - 32.5).abs() < 0.04 * 32.5, "{after}");
+    }
+}
