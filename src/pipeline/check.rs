@@ -55,7 +55,7 @@ pub(super) fn divisible(jobs: &[Job], context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The outline of a section whose inputs are there, or will be.
+/// The outline of a section; refuses inputs that neither exist nor will be written.
 pub(super) fn foresee<'a>(
     job: &'a Job<'_>,
     elsewhere: bool,
@@ -94,8 +94,8 @@ fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
     }
 }
 
-/// Refuses a file that the section writes twice, and a place of results that an earlier section writes a file to, whose result would be lost; or
-/// would be in the way.
+/// Refuses a file that the section writes twice, and a result in a place that an earlier section writes too: one would replace the other, or be in
+/// its way.
 fn written_once<'a>(
     outline: &Outline,
     job: &Job,
@@ -112,13 +112,13 @@ fn written_once<'a>(
     })
 }
 
-/// A section that usually runs before the first of these, and stands behind it.
+/// A section below the first of these that usually runs before it.
 fn misplaced<'a>(jobs: &[Job<'a>]) -> Option<&'a str> {
     let (first, later) = jobs.split_first()?;
     later.iter().find(|job| job.rank < first.rank).map(Job::name)
 }
 
-/// The same error with what may be behind it.
+/// The same error, with the order of sections as its possible cause.
 fn in_order(error: Error, late: &str, early: &str) -> Error {
     let order = format!("sections run in the order of the file, and [{late}] stands below [{early}]");
     let help = error.remedy().map_or(order.clone(), |remedy| format!("{remedy}; {order}"));

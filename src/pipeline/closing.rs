@@ -16,7 +16,7 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// Nothing yet of sections with these subjects.
+    /// No findings yet, for sections with these subjects.
     pub fn of(subjects: impl Iterator<Item = Noun>) -> Self {
         let mut findings: Vec<Findings> = Vec::new();
         for subject in subjects {

@@ -1,4 +1,4 @@
-//! Inputs stay: `overwrite = True` is about files in the places of results, and replaces none that a section reads.
+//! `overwrite = True` replaces files in the places of results, but never a file that a section reads.
 
 use super::Job;
 use super::check::foresee;
@@ -10,14 +10,14 @@ use std::path::Path;
 /// The key that lets a section replace files of others.
 const OVERWRITE: &str = "overwrite";
 
-/// What must stay, and who reads it.
+/// A file that must not be replaced, and who reads it.
 struct Input<'a> {
     reader: String,
     path: &'a Path,
 }
 
-/// Refuses a section that would replace an input of any section, of those that are left out too, or the configuration, with a result. A file that
-/// it would replace without `overwrite`, too, is its own: an earlier run wrote it, and a later section reads what this run writes.
+/// Refuses a section whose result would replace the configuration, or an input of any section, also of those that are left out. Excepted are files
+/// that the section would replace even without `overwrite`: an earlier run wrote them, and a later section reads what this run writes.
 pub(super) fn stay(
     [jobs, left_out]: [&[Job]; 2],
     outlines: &[Outline],
@@ -27,7 +27,7 @@ pub(super) fn stay(
     if !jobs.iter().any(overwrites) {
         return Ok(());
     }
-    // One that cannot run as things are says nothing of what it reads.
+    // A section that cannot run now does not report what it reads.
     let unused = left_out.iter().map(|job| job.section.outline(&Foreseen::default(), context).unwrap_or_default());
     let unused: Vec<Outline> = unused.collect();
     let inputs = inputs(jobs.iter().zip(outlines).chain(left_out.iter().zip(&unused)));
@@ -58,13 +58,13 @@ fn overwrites(job: &Job) -> bool {
     job.spec.table.setting(OVERWRITE).is_some() && job.values.get(OVERWRITE).unwrap_or(false)
 }
 
-/// The inputs in the places of a section's results, each with its reader, but for those that the section wrote for certain.
+/// The inputs in the places of a section's results, each with its reader, except those that the section certainly wrote.
 fn replaced<'a>(job: &Job, outline: &'a Outline, inputs: &'a [Input]) -> Vec<(&'a KeyedPath, &'a str)> {
     let of_input = |input: &'a Input| outline.replaces(input.path).map(|file| (file, input.reader.as_str()));
     inputs.iter().flat_map(of_input).filter(|(file, _)| !job.section.wrote(&file.path)).collect()
 }
 
-/// The keys whose results the section would write without `overwrite`, too.
+/// The keys of the results that the section would write even without `overwrite`.
 fn own_keys(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &mut Context) -> Result<Vec<&'static str>> {
     let values = job.values.without(OVERWRITE);
     let careful = Job { values, section: (job.spec.parse)(&values)?, ..*job };

@@ -99,7 +99,7 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     run_all(specs, &jobs, slurm.as_ref(), context)
 }
 
-/// Shows what would be submitted; what sections before it would write is foreseen.
+/// Shows what would be submitted, as if the sections before had written their files.
 fn show_scripts(jobs: &[Job], outlines: &[Outline], settings: &slurm::Settings, context: &mut Context) -> Result<()> {
     let mut foreseen = Foreseen::default();
     for (job, outline) in jobs.iter().zip(outlines) {
@@ -134,7 +134,7 @@ pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
     summary.failure.map_or(Ok(ending(context)), Err)
 }
 
-/// Checks the values of all sections before the first is parsed, for defaults reach into other sections.
+/// Checks the values of all sections before the first is parsed, because defaults refer to other sections.
 fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<Job<'a>>> {
     let sections = document.sections().iter().filter(|section| section.name != slurm::TABLE.section);
     let checked = sections.map(|section| {
@@ -196,7 +196,7 @@ fn run_all(specs: &[&Spec], jobs: &[Job], slurm: Option<&slurm::Settings>, conte
     failure.map_or(Ok(ending), Err)
 }
 
-/// Runs a section here, or by Slurm where it can be divided; whether the next ones may run, too.
+/// Runs a section here, or by Slurm if it can be divided. Returns its summary, and whether the next sections may run.
 fn run_one(
     specs: &[&Spec],
     job: &Job,

@@ -7,7 +7,7 @@ use perf4sight_verb::config::Document;
 use perf4sight_verb::{Context, Divisible, Spec};
 use std::path::Path;
 
-/// A task of a run, by what Slurm says of it.
+/// A task of a run, as Slurm names it.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskOptions<'a> {
     /// The folder of the run.
@@ -47,7 +47,7 @@ pub fn merge(specs: &[&Spec], run: &Path, context: &mut Context) -> Result<Endin
     Ok(ending(context))
 }
 
-/// Calls with a section of a configuration file.
+/// Runs `work` on a section of a configuration file that can be divided.
 ///
 /// # Errors
 /// A file without such a section; those of `work`.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(super) enum Form {
     /// A file; links to it are followed, even where they lead to nothing yet.
     File,
-    /// A folder, made with those above it where it is not there.
+    /// A folder, which is made with its parents if it does not exist.
     Folder,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn check(path: &Path, form: Form) -> Result<(), String> {
         (true, true) => return Err("it is a folder".to_owned()),
         (true, false) => {
             allowed(&there, AccessFlags::W_OK)?;
-            // Into a pipe or a device is written; a file is replaced by a new one.
+            // A pipe or a device is written into; a file is replaced by a new one.
             if !about.is_file() {
                 return Ok(());
             }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// The generator that pages name.
 pub const PROGRAM: &str = "perf4sight";
-/// The element for it in the head of a page; to [`check_contents`] it is a page.
+/// The element in the head of a page that names it. Passed to [`check_contents`] it stands for a page.
 pub const GENERATOR: &str = r#"<meta name="generator" content="perf4sight">"#;
 /// The beginning, without blanks, of pages by earlier versions, which named no generator.
 const EARLIER: &str = r#"<!doctypehtml><htmllang="en"><head><metacharset="utf-8"><metaname="viewport"content="width=device-width,initial-scale=1"><metaname="color-scheme"content="lightdark"><title>"#;
@@ -150,8 +150,8 @@ impl Mark {
         }
     }
 
-    /// Whether both are of the same kind. Versions and settings add and leave out fields of JSON; a table of other columns is
-    /// another table, for what people measure shares most columns with what is predicted of it.
+    /// Whether both are of the same kind. Versions and settings add and leave out fields of JSON. A table must have the same columns,
+    /// because measurements that people write share most columns with predictions.
     fn is_alike(&self, other: &Mark) -> bool {
         match (self, other) {
             (Mark::Fields(one), Mark::Fields(other)) => 2 * one.intersection(other).count() > one.union(other).count(),

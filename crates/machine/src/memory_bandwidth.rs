@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// Total size of the arrays: several times the caches of any current processor, the largest of which have about a GiB.
 const ARRAYS: u64 = 4 << 30;
-/// At most this fraction of the available memory is used.
+/// At most the available memory divided by this is used.
 const SHARE: u64 = 4;
 /// The least that one thread copies, for a measurable time.
 const LEAST: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Classes of operations that take their time alike, as data: products by FLOPs, others by bytes.
+//! Classes of operations whose time is modelled alike, products by FLOPs and others by bytes. Which operations they hold is data.
 
 use perf4sight_base::words;
 use serde::Deserialize;

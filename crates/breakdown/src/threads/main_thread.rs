@@ -21,8 +21,8 @@ pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
     events(trace, thread).any(|(category, _)| category == Category::Python)
 }
 
-/// PyTorch writes functions of Python under this number that ran in threads from before the profiler, but the built-in functions that they call under
-/// the threads' own: nothing there records when they wait.
+/// The number under which PyTorch writes Python functions of threads that began before the profiler. The built-in functions that they call are under
+/// the threads' own numbers, so nothing under this number shows when they wait.
 const NO_THREAD: &str = "0";
 
 /// The state of the process at each moment as seen from its main thread. While the main thread is in a call that is

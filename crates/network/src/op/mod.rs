@@ -43,7 +43,7 @@ pub enum Op {
     Parameter(Shape),
     /// Lookup of rows of a trained table.
     Embedding(Embedding),
-    /// Conversion to this element type: integers or truths as numbers, in memory of their own.
+    /// Conversion to this element type, such as integers or booleans to floating-point numbers, in memory of its own.
     Cast(Element),
     /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
     Conv(Conv),

@@ -1,21 +1,22 @@
-//! By how much the clocks of ranks differ, where nothing says which calls are parts of one exchange: all parts of an exchange end at about the
-//! same time, in every step, so that of all differences between ends of two ranks' calls the one between their clocks is the most frequent.
+//! Offsets between the clocks of ranks, if nothing shows which calls are parts of one exchange. All parts of an exchange end at about the same time
+//! in every step. So of all differences between the ends of two ranks' calls the offset of their clocks is the most frequent.
 
 use super::Call;
 use crate::ranks::Job;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Differences are taken for the same within this, in nanoseconds: processes end an exchange within about as long, and the times that
+/// Differences this close count as the same, in nanoseconds: processes end an exchange about this close together, and the times that
 /// ranks take between exchanges differ by more from step to step.
 const SAME: i64 = 10_000;
-/// Differences that are looked at, at most: fewer steps where there are many ranks or calls.
+/// The most differences that are compared: fewer steps if there are many ranks or calls.
 const DIFFERENCES: usize = 50_000_000;
 
-/// How often two ranks' calls end apart by a certain time, and what has to be added to the second one's times for them to end together.
+/// How often the most frequent difference between the ends of two ranks' calls occurs, its size in reverse order, and what has to be added to the
+/// second rank's times so that their calls end together.
 type Frequent = (usize, Reverse<i64>, i64);
 
-/// Nanoseconds to add to the times of each rank. `calls` has of each rank the calls by their order in a step, each in every step.
+/// Nanoseconds to add to the times of each rank. `calls`: for each rank and each place in the order of a step, the index of the call in every step.
 pub(super) fn of(job: &Job, all: &[Vec<Call>], calls: &[Vec<Vec<usize>>]) -> Vec<i64> {
     let ends = |rank: usize, step: usize| {
         let base = job.ranks[rank].trace.header.base;
@@ -54,7 +55,7 @@ fn spread(ranks: usize, frequent: impl Fn(usize, usize) -> Frequent) -> Vec<i64>
     offsets
 }
 
-/// The most frequent of differences, the smallest of those as frequent; none where that is not twice as frequent as no difference.
+/// The most frequent difference, the smallest of equally frequent ones; zero if it is not more than twice as frequent as zero.
 fn most_frequent(mut differences: Vec<i64>) -> Frequent {
     differences.sort_unstable();
     let same = differences.iter().filter(|difference| difference.abs() <= SAME / 2).count();
@@ -65,7 +66,7 @@ fn most_frequent(mut differences: Vec<i64>) -> Frequent {
     }
 }
 
-/// The most of sorted values that are the same.
+/// The largest group of sorted values that count as the same.
 fn closest_together(sorted: &[i64]) -> &[i64] {
     let (mut first, mut best) = (0, 0..0);
     for (last, value) in sorted.iter().enumerate() {

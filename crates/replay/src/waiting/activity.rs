@@ -1,4 +1,4 @@
-//! How long a rank does what in a step, outside of exchanges.
+//! How long each activity of a rank takes in a step, outside of exchanges.
 
 use super::layers::{self, Doing};
 use crate::clocks::Clocks;
@@ -9,10 +9,10 @@ use perf4sight_traces::intervals::Interval;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The name of all activities of a kind.
+/// The name that stands for all activities of a kind.
 const TOGETHER: &str = "all together";
 
-/// Where a later start is.
+/// When a later start happens, as part of a name.
 const BEFORE: &str = "before its step";
 
 /// What a rank does, by the names in its trace.
@@ -30,7 +30,7 @@ pub enum Activity {
     Range(String),
     /// It has not begun its step, but another rank has.
     LaterStart,
-    /// It does this meanwhile, as part of its later start.
+    /// It does this during its later start.
     Before(Box<Activity>),
     /// Nothing is recorded until it goes on with this.
     Nothing {
@@ -54,7 +54,7 @@ impl Activity {
         }
     }
 
-    /// All of its kind. A later start, and what is not recorded, are told apart by their place in the step.
+    /// The activity that stands for all of its kind. A later start, and time that is not recorded, keep their place in the step.
     pub(super) fn together(&self) -> Self {
         let all = || TOGETHER.to_owned();
         match self {
@@ -154,7 +154,7 @@ fn within(rank: &Rank, pieces: &[(Interval, Doing)], (begin, end): Interval) -> 
     sums
 }
 
-/// None for an exchange, in which a rank waits.
+/// The activity of a piece; none for an exchange.
 pub(super) fn of(rank: &Rank, doing: Doing) -> Option<Activity> {
     let name = |id: NameId| rank.trace.names.get(id).to_owned();
     Some(match doing {

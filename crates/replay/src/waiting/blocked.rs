@@ -1,4 +1,4 @@
-//! When threads of the CPU are in an operator, and only wait there for an exchange to end.
+//! When CPU threads are in an operator that only waits for an exchange to end.
 
 use crate::collectives::Call;
 use crate::ranks::Rank;
@@ -15,7 +15,7 @@ const TOGETHER: f64 = 0.1;
 /// An operator waits if this share of its calls that begin during an exchange end with one; by chance
 /// only every fifth does.
 const CONSISTENT: f64 = 0.8;
-/// Fewer calls are chance.
+/// Fewer calls may end together by chance.
 const FEWEST: usize = 3;
 
 /// For each thread, when it waits for exchanges in an operator.
@@ -42,7 +42,7 @@ pub(crate) fn blocked(rank: &Rank, calls: &[Call]) -> BTreeMap<TrackId, Vec<Inte
     pieces.into_iter().map(of_thread).collect()
 }
 
-/// The innermost operator of each thread.
+/// The innermost operator of each thread at each moment.
 fn innermost(rank: &Rank) -> BTreeMap<TrackId, Vec<(Interval, NameId)>> {
     let mut threads: BTreeMap<TrackId, Innermost<NameId>> = BTreeMap::new();
     let operators = rank.trace.events.iter().filter(|event| event.category == Category::Operator);

@@ -63,7 +63,7 @@ fn layered(upper: Pieces, lower: Pieces) -> Pieces {
     all
 }
 
-/// Adds what of a piece is after the last one.
+/// Adds the part of a piece that is after the last one.
 fn push(all: &mut Pieces, (start, end): Interval, doing: Doing) {
     let start = all.last().map_or(start, |((_, last), _)| start.max(*last));
     if start < end {
@@ -78,8 +78,7 @@ fn kernels(rank: &Rank) -> Pieces {
     pieces.map(|event| ((event.start, event.end()), Doing::Kernel(event.name))).collect()
 }
 
-/// The operators of all threads that are in no other one, those that begin first before others at the same time, without the
-/// times in which they wait for exchanges.
+/// The outermost operators of all threads in the order in which they begin, without the times in which they wait for exchanges.
 fn operations(rank: &Rank, waits: &BTreeMap<TrackId, Vec<Interval>>) -> Pieces {
     let mut ends: BTreeMap<TrackId, i64> = BTreeMap::new();
     let is_outermost = |event: &&Event| {

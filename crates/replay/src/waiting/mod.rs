@@ -47,12 +47,12 @@ pub struct Matrix {
     rows: Vec<Vec<i64>>,
     /// For each rank, how many others it exchanges with, directly or through others.
     others: Arc<[usize]>,
-    /// Its nanoseconds on the rank whose steps take longest together.
+    /// Nanoseconds of the step on the rank whose steps have the largest sum.
     pub length: i64,
 }
 
 impl Matrix {
-    /// Nanoseconds that a rank waits for another one, directly or by ranks that wait themselves.
+    /// Nanoseconds that a rank waits for another one, directly or through ranks that wait themselves.
     pub fn waits(&self, rank: usize, other: usize) -> i64 {
         self.rows[rank][other]
     }
@@ -80,7 +80,7 @@ impl Waiting {
         Waiting { exchanges: timed, steps, uncertainty: clocks.uncertainty() / 1e6 }
     }
 
-    /// Of a job whose exchanges cannot be told apart.
+    /// For a job whose exchanges cannot be distinguished: nothing is known.
     pub fn unknown(job: &Job, clocks: &Clocks) -> Self {
         let alone: Vec<usize> = (0..job.ranks.len()).collect();
         Waiting { exchanges: Vec::new(), steps: empty(job, &alone), uncertainty: clocks.uncertainty() / 1e6 }
@@ -101,7 +101,7 @@ impl Waiting {
     }
 }
 
-/// When a rank waits. Of exchanges at the same time, a moment is waited for the one that began first. `idle` is when it does nothing else.
+/// When a rank waits. A moment in several exchanges counts for the one that began first. `idle`: when the rank does nothing else.
 fn of_rank(exchanges: &Exchanges, timed: &[Timed], rank: usize, idle: &[Interval]) -> Vec<Wait> {
     let part = |timed: &Timed| Some((timed.exchange, timed.part(rank)?.0, timed.waits_until(rank)?));
     let mut own: Vec<(usize, i64, (usize, i64))> = timed.iter().filter_map(part).collect();
@@ -118,8 +118,8 @@ fn of_rank(exchanges: &Exchanges, timed: &[Timed], rank: usize, idle: &[Interval
     own.into_iter().filter_map(wait).collect()
 }
 
-/// When each rank does nothing but take part in exchanges, on the common timeline. Where all exchange with all, nobody passes on that another one was late before,
-/// and it is left open.
+/// When each rank does nothing but take part in exchanges, on the common timeline. Empty if all ranks exchange with all: then no rank passes on an
+/// earlier delay.
 fn idle(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Vec<Vec<Interval>> {
     let ranks: BTreeSet<Vec<usize>> =
         exchanges.whole().map(|exchange| exchange.parts.iter().map(|part| part.rank).collect()).collect();
@@ -143,8 +143,8 @@ fn empty(job: &Job, islands: &[usize]) -> Vec<Matrix> {
     job.steps.iter().map(of_step).collect()
 }
 
-/// The rank whose steps take longest together. The longest rank of each step is another one where ranks are ahead of each other by
-/// different times, and such steps together are longer than the job.
+/// The rank whose steps have the largest sum. The longest rank of each single step changes where ranks are ahead of each other by different times,
+/// and the sum of these steps is longer than the job.
 fn longest(job: &Job) -> usize {
     let time = |rank: &usize| -> i64 {
         let work = |step: &JobStep| job.ranks[*rank].steps[step.of[*rank]].work;

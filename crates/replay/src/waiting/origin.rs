@@ -1,4 +1,4 @@
-//! For whom a rank waits in the end: who has waited itself only passes on that another one is late.
+//! The rank that causes a wait in the end: a rank that waited itself only passes on the delay of another one.
 
 use perf4sight_traces::intervals::Interval;
 
@@ -9,7 +9,7 @@ pub(super) struct Wait {
     pub time: Interval,
     /// The rank that has not come yet.
     pub awaited: usize,
-    /// Whether it does nothing else then, so that it is later for it.
+    /// Whether the rank does nothing else meanwhile, so that the wait delays it.
     pub is_held: bool,
     /// The step that it counts in.
     pub step: Option<usize>,
@@ -39,7 +39,7 @@ impl Piece {
     }
 }
 
-/// The parts of the times that each rank waits, of which the waits are given in order and do not overlap.
+/// The parts of each rank's waits. The waits of a rank are in order and do not overlap.
 pub(super) fn origins(waits: &[Vec<Wait>]) -> Vec<Vec<Piece>> {
     let mut all: Vec<(usize, Wait)> =
         waits.iter().enumerate().flat_map(|(rank, own)| own.iter().map(move |wait| (rank, *wait))).collect();
@@ -55,11 +55,11 @@ pub(super) fn origins(waits: &[Vec<Wait>]) -> Vec<Vec<Piece>> {
     known
 }
 
-/// The parts of a wait: those in which the awaited rank waits at that moment, and the others, of which it has collected some before.
+/// The parts of a wait: those in which the awaited rank waits itself, and the rest, part of which is delay that it collected before.
 fn pieces(of_awaited: &[Piece], mut collected: Vec<(usize, i64)>, rank: usize, wait: &Wait) -> Vec<Piece> {
     let first = of_awaited.partition_point(|piece| piece.time.1 <= wait.time.0);
     let (mut found, mut own, mut at) = (Vec::new(), Vec::new(), wait.time.0);
-    // A rank that is waited for by whom it waits for itself is a circle, which uncertain clocks make.
+    // Two ranks that wait for each other are a cycle, which only uncertain clocks show.
     for piece in of_awaited[first..].iter().filter(|piece| piece.origin != rank) {
         let (begin, end) = (piece.time.0.max(at), piece.time.1.min(wait.time.1));
         if begin < end {
@@ -77,7 +77,7 @@ fn pieces(of_awaited: &[Piece], mut collected: Vec<(usize, i64)>, rank: usize, w
     found
 }
 
-/// How much longer than a rank the one that it waits for was held by others in the step before, in nanoseconds by the ranks that held it.
+/// How much longer than `rank` the awaited rank was held by others, earlier in the step: nanoseconds by the ranks that held it.
 fn collected(held: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<(usize, i64)> {
     let held = |of: usize| {
         let pieces = held[of].iter().rev().skip_while(|piece| piece.time.1 > wait.time.0);
@@ -99,7 +99,7 @@ fn collected(held: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<(usize, i64)>
     of_awaited.into_iter().map(|(origin, time)| (origin, (time as f64 * longer as f64 / all as f64) as i64)).collect()
 }
 
-/// Adds a time in which the awaited rank does not wait, as what it has collected fills it, and its own from then on.
+/// Adds a time in which the awaited rank does not wait: first the delay that it collected, then its own.
 fn passed_on((from, until): Interval, collected: &mut [(usize, i64)], wait: &Wait, found: &mut Vec<Piece>) {
     let mut at = from;
     for (origin, left) in collected {

@@ -1,4 +1,4 @@
-//! The ranks whose exchanges take longer than those of other ranks of the same size: their link is slow.
+//! Ranks whose exchanges take longer than exchanges of the same size among other ranks: their link is slow.
 
 use super::Waiting;
 use crate::collectives::{Exchanges, Operation};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Ranks whose exchanges take longer than those of others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlowLink {
-    /// Of which kind the exchanges are.
+    /// The kind of the exchanges.
     pub operation: Operation,
     /// The indices of the ranks; of messages, of the one that sends and the one that receives.
     pub ranks: Vec<usize>,
@@ -20,15 +20,15 @@ pub struct SlowLink {
 
 /// A link is slow where its exchanges take this many times as long.
 const SLOW: f64 = 1.5;
-/// Of fewer sets of ranks nobody knows which are usual.
+/// Fewer sets of ranks do not show what is usual.
 const FEWEST: usize = 3;
 
 /// Milliseconds of the exchanges of some ranks.
 type Times = BTreeMap<Vec<usize>, Vec<f64>>;
 
 impl Waiting {
-    /// The ranks whose exchanges take longest beyond those of the same kind and size among as many others; none where none take much longer, or only by as
-    /// much as clocks may be off.
+    /// The ranks whose exchanges take longest, compared with those of the same kind and size among as many other ranks. None if no link takes much
+    /// longer, or only by as much as clocks may be off.
     pub fn slow_link(&self, exchanges: &Exchanges) -> Option<SlowLink> {
         let mut links: BTreeMap<(Operation, &Vec<usize>), [f64; 2]> = BTreeMap::new();
         let times = self.times(exchanges);

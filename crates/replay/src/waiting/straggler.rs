@@ -17,9 +17,9 @@ pub struct Straggler {
     pub share: f64,
     /// The share of steps in which the others wait longest for this rank, from 0 to 1.
     pub steadiness: f64,
-    /// Whether the others wait longer for it than for the usual one of them, in more than chance makes of steps that vary.
+    /// Whether the others wait longer for it than for the median rank, by more than chance in steps that vary.
     pub stands_out: bool,
-    /// Milliseconds of a step that it works longer than the others, with all that it does.
+    /// Milliseconds of a step by which it works longer than the others, all activities together.
     pub busier: f64,
     /// Its share of all waiting in all steps, from 0 to 1.
     pub of_all: f64,
@@ -49,7 +49,7 @@ impl Excess {
     }
 }
 
-/// Shorter differences are none to name: this share of the waiting that a rank causes; and so is shorter waiting, of a step.
+/// Differences below this share of the waiting that a rank causes are not reported; nor is waiting below this share of a step.
 pub(crate) const WORTH: f64 = 0.02;
 
 /// The ranks of a job, the one that the others wait for longest first. `activities` are those of
@@ -94,8 +94,8 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
     ranks
 }
 
-/// One of several equal ranks is always the one that the others wait for longest: with so many, by Bonferroni, one that is waited for longer than the median of
-/// the others in all but 5 of 100 jobs is not one of them, by Student's t over the steps.
+/// Among equal ranks there is always one that the others wait for longest. A rank stands out if the others wait longer for it than for the median of
+/// the others, by Student's t over the steps: chance causes that in 5 of 100 jobs, over all their ranks (Bonferroni).
 fn stands_out(waiting: &Waiting, rank: usize, ranks: usize) -> bool {
     let longer = |step: &Matrix| {
         let others: Vec<f64> =
@@ -107,7 +107,7 @@ fn stands_out(waiting: &Waiting, rank: usize, ranks: usize) -> bool {
     longer.mean > half.map_or(0.0, |(spread, times)| times * spread / (longer.count as f64).sqrt())
 }
 
-/// Milliseconds that a rank works longer than the median of the others. What is before its first and after its last work is none.
+/// Milliseconds that a rank works longer than the median of the others. Time before its first and after its last work does not count.
 fn busier(rank: usize, usual: &[BTreeMap<&Activity, f64>]) -> f64 {
     let is_work =
         |activity: &Activity| !activity.is_before() && !matches!(activity, Activity::Nothing { before: None });
@@ -124,7 +124,7 @@ impl Straggler {
         if self.on_occasions { mean(&self.occasions) } else { self.caused.mean }
     }
 
-    /// With what it does longer in the steps in which the others wait for it, if that makes more of all time: what is so in some steps
+    /// Takes what it does longer in the steps in which the others wait for it, if that is more of all time: what happens in some steps
     /// is in no median over all of them.
     fn or_on_occasions(self, steps: &[usize], activities: &[Vec<BTreeMap<Activity, i64>>]) -> Self {
         let all = activities.first().map_or(0, Vec::len);
@@ -138,7 +138,7 @@ impl Straggler {
         }
     }
 
-    /// With what it does longer on average, if that is most of what is to explain and what it usually does longer is not: a little more
+    /// Takes what it does longer on average, if that explains most of the waiting and what it usually does longer does not: a little more
     /// in each step, and much more in some.
     fn or_on_average(self, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Self {
         let all: Vec<usize> = (0..activities.first().map_or(0, Vec::len)).collect();
@@ -150,8 +150,8 @@ impl Straggler {
         if on_average.is_explained() { on_average } else { self }
     }
 
-    /// With what it does longer by kind, if no single name is most of what is to explain: much that takes a little longer each, or goes by
-    /// another name in every step.
+    /// Takes what it does longer by kind, if no single name explains most of the waiting: many activities that take a little longer each,
+    /// or that have another name in every step.
     fn or_together(self, together: Straggler) -> Self {
         if self.is_explained() || !together.is_explained() {
             return self;
@@ -161,7 +161,7 @@ impl Straggler {
         Straggler { excess: kinds.chain(names).collect(), ..together }
     }
 
-    /// Whether what it does longest, compared with the others, makes most of what is to explain.
+    /// Whether the largest difference from the others explains most of the waiting.
     fn is_explained(&self) -> bool {
         longest(&self.excess) >= MOST * self.to_explain()
     }
@@ -189,7 +189,7 @@ const LONG: f64 = 0.2;
 /// The others wait for a rank now and then if they do in at most this share of the steps.
 const OCCASIONAL: f64 = 0.8;
 
-/// Milliseconds of each activity of each rank in a step: the middle, as `middle` finds it, of some of the steps.
+/// Milliseconds of each activity of each rank in a step: the `middle` (median or mean) over these steps.
 fn of_step<'a>(
     activities: &'a [Vec<BTreeMap<Activity, i64>>],
     steps: &[usize],

@@ -34,7 +34,7 @@ impl Timed {
     }
 
     /// The rank that a rank waits for, and until when: the one that comes last, or, where not all wait for all, that comes last before
-    /// the rank is done. Who sends a short message need not wait.
+    /// the rank is done. The sender of a short message need not wait.
     pub fn waits_until(&self, rank: usize) -> Option<(usize, i64)> {
         let (start, end) = self.part(rank)?;
         let (awaited, until) = match self.operation.synchronises() {

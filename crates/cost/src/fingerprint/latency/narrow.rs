@@ -18,8 +18,8 @@ type Believed = [f64; 2];
 /// them.
 const AS_PROMISED: Believed = [1.0, 1.0];
 
-/// On processors all kernels but products take twice the time for their fewer bytes, as long as in single precision:
-/// processors compute in that. On one core of an EPYC, the only one examined, rows give 1.4 to 2.5
+/// Processors compute all kernels but products in single precision, so these take as long as there: twice the physical
+/// time of their fewer bytes. On one core of an EPYC, the only one examined, rows give 1.4 to 2.5
 /// (`docs/accuracy/latency.md`).
 const AS_IN_SINGLE_PRECISION: Believed = [2.0, 0.5];
 
