@@ -76,6 +76,6 @@ fn own_keys(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &mut Conte
 
 fn refused(job: &Job, file: &KeyedPath, reader: &str) -> Error {
     let problem = format!("{} would be replaced, and {reader} reads it", shown(&file.path));
-    let error = job.values.error(file.key, problem).expected("a place where no input is");
-    error.help("overwrite = True replaces no input")
+    let error = job.values.error(file.key, problem).expected("another path");
+    error.help("overwrite = True never replaces an input")
 }

@@ -113,7 +113,7 @@ fn file(path: &Path) -> Result<File> {
     let read = unzipped(source).and_then(|mut source| source.read_to_end(&mut bytes));
     read.map_err(|cause| Error::io(path, READ, &cause))?;
     serde_json::from_slice(&bytes)
-        .map_err(|cause| Error::input(format!("is no whole trace of PyTorch: {cause}")).file(path))
+        .map_err(|cause| Error::input(format!("is not a complete trace of PyTorch's profiler: {cause}")).file(path))
 }
 
 /// Refuses a trace of another GPU than its folder says, or of one that no data sheet has in a folder of one that has.

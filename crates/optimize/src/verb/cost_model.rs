@@ -158,7 +158,7 @@ fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     }
     let model: Option<PathBuf> = values.get("model")?;
     let out: Option<PathBuf> = values.get("out")?;
-    let place = || Error::usage("there is no place for the model").expected("a file such as model.json (out)");
+    let place = || Error::usage("no output file for the model is given").expected("a file such as model.json (out)");
     match (values.get::<Option<String>>("action")?.as_deref(), model, operations(values)?) {
         (Some("train"), None, None) => Ok(Box::new(Train::parse(values, out.ok_or_else(place)?)?)),
         (Some("train"), Some(folder), None) | (Some("train"), None, Some(folder)) => {

@@ -153,10 +153,9 @@ impl Files {
     fn passed_over(&self) -> Vec<String> {
         let failure = |path: &PathBuf| contents::beginning(path, 1).err();
         let (unreadable, unknown): (Vec<&PathBuf>, _) = self.others.iter().partition(|path| failure(path).is_some());
-        let unreadable = unreadable.into_iter().filter_map(failure).map(|error| format!("passed over: {error}"));
+        let unreadable = unreadable.into_iter().filter_map(failure).map(|error| format!("skipped: {error}"));
         let unknown = listed(unknown.into_iter().map(|path| path.display()), NAMED);
-        let unknown =
-            (!unknown.is_empty()).then(|| format!("passed over, since they are of no known format: {unknown}"));
+        let unknown = (!unknown.is_empty()).then(|| format!("skipped, since they are of no known format: {unknown}"));
         unreadable.chain(unknown).collect()
     }
 
@@ -267,7 +266,7 @@ fn read_each<T>(files: &[PathBuf], read: impl Fn(&Path, u32) -> Result<T>) -> Re
     }
     match failed.first() {
         Some(first) if found.is_empty() => Err(first.clone()),
-        _ => Ok((found, failed.iter().map(|error| format!("passed over: {}", error.in_one_line())).collect())),
+        _ => Ok((found, failed.iter().map(|error| format!("skipped: {}", error.in_one_line())).collect())),
     }
 }
 

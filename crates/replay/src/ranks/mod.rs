@@ -144,7 +144,7 @@ impl Job {
         let sentence = |rank: &Rank| {
             let (number, file) = (rank.number, rank.trace.file.display());
             match world_size.is_some_and(|size| number >= size) {
-                true => format!("passed over: {file} {}", why(rank)),
+                true => format!("skipped: {file} {}", why(rank)),
                 false => format!("rank {number} counts as missing: {file} {}", why(rank)),
             }
         };

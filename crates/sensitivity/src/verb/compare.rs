@@ -49,7 +49,9 @@ impl Verb for Compare {
 }
 
 fn headline(agreement: &Agreement) -> String {
-    let Some(scores) = agreement.scores else { return "no epoch had CPUs that the profile rests on".to_owned() };
+    let Some(scores) = agreement.scores else {
+        return "no row has a number of CPUs within the measured range".to_owned();
+    };
     format!(
         "the model is {} off on average, at most {}; {} of {} epochs are within its bounds",
         Percent(scores.mape),
@@ -77,10 +79,7 @@ fn beyond(agreement: &Agreement, model: &Model) -> Vec<String> {
         ),
         (
             full,
-            format!(
-                "memory with room for more than all data finds no more than all: taken as 100 % in {full} of {} rows",
-                agreement.runs.len()
-            ),
+            format!("{full} of {} rows have more memory than all data take: they count as 100 %", agreement.runs.len()),
         ),
     ];
     warnings.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect()
@@ -101,7 +100,7 @@ fn rows(file: &Path) -> Result<Vec<Run>> {
         let number = cell.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
         number.filter(|number| !positive || *number > 0.0).ok_or_else(|| {
             let line = record.position().map_or(0, |position| position.line() as usize);
-            Error::input(format!("\"{cell}\" is no number that can stand here")).file(file).line(line)
+            Error::input(format!("\"{cell}\" is not a valid number of this column")).file(file).line(line)
         })
     };
     let storage = place(STORAGE);
