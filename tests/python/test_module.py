@@ -18,7 +18,7 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved, Images, Letters, Losing, Magnified, Masked, Momentum, Normalised,
+from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved, Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised,
                       OneNumber, Padded, Painted, Paired, Placed, Pooled, Recurrent, RunAgain, Scaled, Segments, Shaped, Spelled,
                       Tokens, Turned, Twice, Unfolded, Ungraded, Unpooled, Unread, Upsampled, Windows, Words, between)
 
@@ -152,7 +152,7 @@ class Estimates(unittest.TestCase):
                                       (Letters(), torch.randint(0, 60, (8, 20, 10)), 0.02), (Windows(), torch.rand(8, 64, 3), 0.001),
                                       # What decides how it is padded is a quotient of integers.
                                       (Padded(), torch.rand(8, 1, 1001), 0.001),
-                                      (Unread(), torch.rand(4, 1, 256), 0.005),
+                                      (Joined(), torch.rand(4, 3, 32, 32), 0.001), (Unread(), torch.rand(4, 1, 256), 0.005),
                                       # Where the copy was not known 20 % low, 1.6 % high now.
                                       *((Turned(contiguous), torch.rand(4, 1024, 8), 0.02) for contiguous in ("", "before", "after"))]:
             truth = counted(model, inputs)

@@ -186,13 +186,7 @@ impl Display for Warning {
                  quarter off; perf4sight.estimate_memory follows the module itself",
                 counted(*count as u64, "recurrent layer")
             ),
-            Warning::Checkpointed(count) => write!(
-                f,
-                "{} ran within torch.utils.checkpoint or the like, of which a file holds nothing: memory of training is that without it, and too \
-                 high by what is computed again; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory \
-                 follows the module itself",
-                counted(*count as u64, "operation")
-            ),
+            Warning::Checkpointed(count) => checkpointed(f, *count),
             Warning::Borrowing(kinds) => write!(
                 f,
                 "memory follows the module itself, but for what kernels of {} borrow while they run, which is not known here: that may be as much \
@@ -287,6 +281,16 @@ fn in_steps(f: &mut Formatter, activations: &BTreeMap<&str, usize>) -> Result {
          every step, and its memory comes out too low, in a network of little else by half; PyTorch's default exporter (dynamo=True) notes which it \
          was, and perf4sight.estimate_memory follows the module itself",
         kinds.join(", ")
+    )
+}
+
+fn checkpointed(f: &mut Formatter, count: usize) -> Result {
+    write!(
+        f,
+        "{} ran within torch.utils.checkpoint or the like, of which a file holds nothing: memory of training is that without it, and too high by \
+         what is computed again; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory follows the \
+         module itself",
+        counted(count as u64, "operation")
     )
 }
 

@@ -11,8 +11,9 @@ use perf4sight_step::workload::Loss;
 /// For every node, the layout of the gradient of its result; none where it is not known.
 pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout], loss: Loss) -> Vec<Option<Layout>> {
     let mut arriving: Vec<Option<Layout>> = vec![None; layouts.len()];
-    let turns = network.nodes().iter().any(|node| matches!(node.op, Op::Transpose { .. }));
-    if !turns && !layouts.iter().any(Layout::is_channels_last) {
+    // Turned, or a part of the gradient of what joins several.
+    let has_views = network.nodes().iter().any(|node| matches!(node.op, Op::Transpose { .. } | Op::Concat { .. }));
+    if !has_views && !layouts.iter().any(Layout::is_channels_last) {
         return arriving;
     }
     let mut is_read = vec![false; layouts.len()];
