@@ -233,6 +233,6 @@ fn the_published_calls_train_models_of_operations() {
     scene.run("cost-model").fails(2);
     let traces = Path::new(ROOT).join("examples/ranks/two");
     let replay = format!("replay {} --out replayed --what-if", traces.display());
-    scene.run(&format!("{replay} gpu=H100")).fails(2).says("--cost-model");
+    scene.run(&format!("{replay} gpu=H100")).fails(2).says("give one (cost_model)");
     scene.run(&format!("{replay} gpu=Voodoo --cost-model ws/.cost_model/model.json")).fails(2).says("trained on");
 }

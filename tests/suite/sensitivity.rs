@@ -254,7 +254,7 @@ fn a_profile_is_held_against_measured_epochs() {
     let reply =
         scene.run("sensitivity --compare measured.csv profile.json").succeeds().says("1 of 3 rows, marked as beyond");
     assert!(reply.stdout().contains("10.0 % off on average, at most 20.0 %; 1 of 2 epochs"), "{}", reply.stdout());
-    reply.says("taken as 100 % in 1 of 3 rows");
+    reply.says("1 of 3 rows have more memory than all data take");
     scene.run("sensitivity --cpu 4 profile.json").fails(2).says("--cpu").says("cannot be used with");
     let scene = scene.file("measured.csv", "cpus,memory_percent\n1,100\n");
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("epoch_seconds");
