@@ -1,8 +1,9 @@
 //! Makes nodes and edges of the rows of all ranks.
 
+use super::joins::{self, Join};
 use super::meeting::{Meeting, Member};
 use super::rows::{GradientRow, PartRows, RankStep};
-use super::{joins, waits};
+use super::waits;
 use crate::collectives::{Exchange, Exchanges, Operation};
 use crate::graph::step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart, share_of_ranks};
 use crate::graph::{Builder, Calls, EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
@@ -28,6 +29,8 @@ struct Assembling<'a> {
     steps: &'a Steps<'a>,
     /// The step whose operations decide which edges there are.
     reference: &'a [RankStep],
+    /// Of each rank.
+    joins: Vec<Vec<Join>>,
     first_rows: Vec<u32>,
 }
 
@@ -38,8 +41,9 @@ impl Assembly {
             let nothing = StepGraph { graph: Builder::with_calls(calls).finish()?, ..StepGraph::default() };
             return Ok(Assembly { step: nothing, first_rows: Vec::new(), exchanges: Vec::new() });
         };
+        let joins = (0..reference.len()).map(|rank| joins::all(&of_rank(steps, rank), &calls)).collect();
         let builder = Builder::with_calls(calls);
-        let mut assembling = Assembling { builder, job, steps, reference, first_rows: Vec::new() };
+        let mut assembling = Assembling { builder, job, steps, reference, joins, first_rows: Vec::new() };
         let ranks: Vec<RankNodes> = (0..job.ranks.len()).map(|rank| assembling.rank(rank)).collect();
         let of_step: Vec<&Exchange> =
             exchanges.all.iter().filter(|exchange| exchange.step == Some(reference_step)).collect();
@@ -55,6 +59,11 @@ fn reference<'a>(steps: &Steps<'a>) -> Option<(usize, &'a [RankStep])> {
     let mut by_time = steps.to_vec();
     by_time.sort_by_key(|(_, ranks)| ranks.iter().map(RankStep::time).max());
     by_time.get(by_time.len() / 2).copied()
+}
+
+/// The rows of a rank in each step.
+pub(super) fn of_rank<'a>(steps: &Steps<'a>, rank: usize) -> Vec<&'a RankStep> {
+    steps.iter().map(|(_, ranks)| &ranks[rank]).collect()
 }
 
 impl Assembling<'_> {
@@ -107,7 +116,7 @@ impl Assembling<'_> {
     /// The last kernel that each row of a rank's threads launched: in all steps.
     fn kernels(&self, place: usize) -> BTreeMap<usize, usize> {
         let rows = &self.reference[place];
-        let own: Vec<&RankStep> = self.steps.iter().map(|(_, ranks)| &ranks[place]).collect();
+        let own = of_rank(self.steps, place);
         let launches = rows.launches.iter().filter(|(gap, launch)| waits::holds(&own, *launch, *gap));
         let kernels = launches.map(|(gap, launch)| (*launch, gap + 1));
         kernels.filter(|(_, kernel)| rows.rows[*kernel].kind == Kind::Kernel).collect()
@@ -136,11 +145,11 @@ impl Assembling<'_> {
         let waits = rows.synchronisations.iter().map(|(row, kernel)| (*kernel, *row, EdgeKind::Synchronisation));
         let assumed = rows.assumed_waits.iter().map(|(row, kernel)| (*kernel, *row, EdgeKind::AssumedWait));
         let backward = rows.backward.iter().map(|(forward, row)| (*forward, *row, EdgeKind::ForwardBackward));
-        let own: Vec<&RankStep> = self.steps.iter().map(|(_, ranks)| &ranks[place]).collect();
+        let own = of_rank(self.steps, place);
         let inferred = waits::between_tracks(rows, &own).into_iter();
         let inferred = inferred.map(|(from, to)| (from, to, EdgeKind::Synchronisation));
-        let joins = joins::all(&own, self.builder.calls()).into_iter();
-        let inferred = inferred.chain(joins.map(|join| (join.last, join.row, EdgeKind::Synchronisation)));
+        let inferred =
+            inferred.chain(self.joins[place].iter().map(|join| (join.last, join.row, EdgeKind::Synchronisation)));
         let recorded = rows.dependencies.iter().map(|(done, row)| (*done, *row, EdgeKind::Data));
         let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::holds(&own, *from, *to);
         let edges: Vec<(usize, usize, EdgeKind)> = launches
@@ -158,8 +167,9 @@ impl Assembling<'_> {
 
     fn transfers(&mut self, exchanges: &Exchanges, of_step: &[&Exchange]) -> (Vec<Group>, Vec<(usize, Transfer)>) {
         let calls = self.builder.calls();
+        let of_ranks = self.joins.iter().enumerate();
         let waits: Vec<_> =
-            (0..self.reference.len()).map(|rank| waits::for_exchanges(self.steps, rank, calls)).collect();
+            of_ranks.map(|(rank, joins)| waits::for_exchanges(self.steps, rank, joins, calls)).collect();
         let mut groups: Vec<(String, Group)> = Vec::new();
         let mut transfers = Vec::new();
         for (nth, exchange) in of_step.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Infers what threads and streams waited for, from several steps: what is true in all of them.
 
-use super::assembly::Steps;
-use super::joins;
+use super::assembly::{Steps, of_rank};
+use super::joins::{self, Join};
 use super::rows::RankStep;
 use crate::graph::{Calls, Kind};
 use perf4sight_base::stats::median;
@@ -73,12 +73,11 @@ fn ends_of_work(step: &RankStep, is_wanted: impl Fn(usize) -> bool) -> Vec<(i64,
 /// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that are the
 /// longest before its end in nearly all steps, or go on at its end in several; for others the row that waits for the next exchange that has one, since results
 /// are waited for in order, or the row of another thread that waits until the launching one and its exchanges are done.
-pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize, calls: &Calls) -> BTreeMap<usize, usize> {
+pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize, joins: &[Join], calls: &Calls) -> BTreeMap<usize, usize> {
     let Some((_, first)) = steps.first() else { return BTreeMap::new() };
     let first = &first[rank];
     let computes = |row: &usize| computes(first, *row, calls);
-    let own_steps: Vec<&RankStep> = steps.iter().map(|(_, ranks)| &ranks[rank]).collect();
-    let joins = joins::all(&own_steps, calls);
+    let own_steps = of_rank(steps, rank);
     let mut numbers: Vec<usize> = first.parts.keys().copied().collect();
     numbers.sort_unstable();
     let mut waits = BTreeMap::new();
@@ -261,7 +260,7 @@ mod tests {
         let steps: Vec<(usize, &[RankStep])> = steps.iter().enumerate().map(|(nth, ranks)| (nth, &ranks[..])).collect();
         let mut calls = Calls::default();
         calls.intern("", None);
-        assert_eq!(for_exchanges(&steps, 0, &calls), BTreeMap::from([(0, 2), (1, 4), (2, 6)]));
+        assert_eq!(for_exchanges(&steps, 0, &[], &calls), BTreeMap::from([(0, 2), (1, 4), (2, 6)]));
     }
 
     /// An exchange ends 3 ms, and a little more or less, before the end of an operation of 12 ms that begins when it is launched. What took 12 ms but ends with it
@@ -281,7 +280,7 @@ mod tests {
             });
             let steps: Vec<(usize, &[RankStep])> =
                 steps.iter().enumerate().map(|(nth, ranks)| (nth, &ranks[..])).collect();
-            for_exchanges(&steps, 0, &calls).remove(&0)
+            for_exchanges(&steps, 0, &[], &calls).remove(&0)
         };
         let [working, waiting] = [[9_000, 9_020, 8_990], [11_990, 11_950, 11_980]];
         assert_eq!(wait("c10d::wait", waiting), Some(2));
