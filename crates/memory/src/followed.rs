@@ -61,8 +61,8 @@ fn taken<'a>(inside: &Memo<'a>, outside: &Memo<'a>, plain: Step, pass: &Followed
     Some(most)
 }
 
-/// Bytes after operators, forward and backward, without those that a module runs and a graph of so many does not have: a result that nothing
-/// reads has no backward.
+/// Bytes after operators, forward and backward, without those that the module runs and a graph of so many operations lacks: what makes a result
+/// that nothing reads has no backward.
 fn that_are_read([forward, backward]: &[Vec<u64>; 2], operations: usize) -> [Vec<u64>; 2] {
     if forward.len() <= operations || backward.len() != forward.len() {
         return [forward.clone(), backward.clone()];

@@ -11,11 +11,6 @@ use perf4sight_step::workload::Loss;
 /// For every node, the layout of the gradient of its result; none where it is not known.
 pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout], loss: Loss) -> Vec<Option<Layout>> {
     let mut arriving: Vec<Option<Layout>> = vec![None; layouts.len()];
-    // Turned, or a part of the gradient of what joins several.
-    let has_views = network.nodes().iter().any(|node| matches!(node.op, Op::Transpose { .. } | Op::Concat { .. }));
-    if !has_views && !layouts.iter().any(Layout::is_channels_last) {
-        return arriving;
-    }
     let mut is_read = vec![false; layouts.len()];
     for output in network.outputs() {
         arriving[output.index()] = Some(of_loss(&layouts[output.index()], loss));
@@ -116,8 +111,25 @@ fn inverse(order: &[usize]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::layout::layouts;
-    use perf4sight_network::{Conv, Linear, NetworkBuilder, Shape, Window};
+    use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, NodeId, Shape, Window};
     use perf4sight_step::workload::{Lists, Stage, Step};
+
+    /// PyTorch 2.15's profiler sees a convolution copy the part that it gets of a joined gradient, and none that it gets whole.
+    #[test]
+    fn gradients_of_what_is_joined_come_back_as_parts() {
+        let mut builder = NetworkBuilder::new("joined", Shape::new([3, 4, 4]));
+        let conv = Conv { out_channels: 8, window: Window::square(1, 1, 0), groups: 1, bias: true };
+        let [one, other] =
+            ["one", "other"].map(|name| builder.add(name, Op::Conv(conv.clone()), &[builder.input()]).unwrap());
+        let joined = builder.add("joined", Op::Concat { axis: 0 }, &[one, other]).unwrap();
+        let bent = builder.add("bent", Op::Activation(Activation::Relu), &[joined]).unwrap();
+        let network = builder.finish(bent);
+        let tracked = vec![true; network.nodes().len()];
+        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (Lists::Processor, 2));
+        let arriving = gradient_layouts(&network, &layouts, Loss::CrossEntropy);
+        let is_whole = |id: NodeId| arriving[id.index()].as_ref().map(Layout::is_contiguous);
+        assert_eq!([joined, one, other].map(is_whole), [Some(true), Some(false), Some(false)]);
+    }
 
     #[test]
     fn gradients_of_tokens_that_become_an_image_again_come_back_turned() {
