@@ -284,9 +284,9 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     [outputs, unknown_operations(network), adapters, twins, across, recurrent, borrowing(network)].into_iter().flatten()
 }
 
-/// What ran within a checkpoint, which no file holds; of a module it is known.
+/// What may have run within a checkpoint, which no file holds; of a module it is known.
 fn checkpointed(graph: &GraphProto, network: &Network) -> Option<Warning> {
-    let operations = graph.node.iter().filter(|node| notes::is_checkpointed(node)).count();
+    let operations = graph.node.iter().filter(|node| notes::may_be_checkpointed(node)).count();
     (operations > 0 && network.followed().is_none()).then_some(Warning::Checkpointed(operations))
 }
 

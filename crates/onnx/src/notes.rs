@@ -39,8 +39,8 @@ pub(super) fn is_in_function(node: &NodeProto) -> bool {
 const CHECKPOINTS: [&str; 4] =
     ["checkpoint(", "checkpoint_sequential(", "checkpoint_seq(", "_gradient_checkpointing_func("];
 
-/// Whether it ran within such a call: by the lines of code that PyTorch was at.
-pub(super) fn is_checkpointed(node: &NodeProto) -> bool {
+/// Whether it may have run within such a call: PyTorch was at a line of code that has one.
+pub(super) fn may_be_checkpointed(node: &NodeProto) -> bool {
     let calls = |line: &str| CHECKPOINTS.iter().any(|call| line.contains(call));
     note(node, STACK).lines().any(calls)
 }

@@ -47,7 +47,7 @@ pub(super) enum Warning {
     AcrossSamples(Vec<String>),
     /// Number of recurrent layers.
     Recurrent(usize),
-    /// Number of operations that ran within a checkpoint.
+    /// Number of operations that may have run within a checkpoint.
     Checkpointed(usize),
     /// Kinds of operations whose kernels borrow memory that nobody knows.
     Borrowing(BTreeSet<String>),
@@ -287,8 +287,8 @@ fn in_steps(f: &mut Formatter, activations: &BTreeMap<&str, usize>) -> Result {
 fn checkpointed(f: &mut Formatter, count: usize) -> Result {
     write!(
         f,
-        "{} ran within torch.utils.checkpoint or the like, of which a file holds nothing: memory of training is that without it, and too high by \
-         what is computed again; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory follows the \
+        "{} may have run within torch.utils.checkpoint, by the lines of code that the exporter notes; a file holds nothing of it, memory of training \
+         is that without it, and too high by what is computed again; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory follows the \
          module itself",
         counted(count as u64, "operation")
     )

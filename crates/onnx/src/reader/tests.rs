@@ -241,7 +241,10 @@ fn operations_of_a_function_with_a_backward_of_its_own_may_keep_its_inputs_alone
     assert!(function.warnings[0].contains("what a torch.autograd.Function keeps"), "{:?}", function.warnings);
     let checkpoint = loaded("torch.utils.checkpoint.checkpoint");
     assert!(
-        checkpoint.warnings.iter().any(|warning| warning.contains("3 operations ran within torch.utils.checkpoint"))
+        checkpoint
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("3 operations may have run within torch.utils.checkpoint"))
     );
     let module = loaded("self.gate");
     assert!(module.warnings.iter().all(|warning| !warning.contains("checkpoint")), "{:?}", module.warnings);
