@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 /// What to do about a file that cannot be used.
 const REMEDY: &str = "fit it again: [fingerprint] with overwrite = True";
 
+/// What is expected in the place of another file.
+const WRITERS: &str = "a file that [fingerprint] or calibrate --save wrote";
+
 /// Name of the file of a fingerprint, as published but for its extension.
 ///
 /// ```
@@ -150,8 +153,6 @@ fn damaged(cause: &serde_json::Error) -> Error {
 fn no_fingerprint(cause: &serde_json::Error) -> Error {
     Error::input(format!("this is no fingerprint: {cause}")).expected(WRITERS)
 }
-
-const WRITERS: &str = "a file that [fingerprint] or calibrate --save wrote";
 
 fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {
     let head: Head = serde_json::from_str(text).map_err(|cause| match cause.classify() {
