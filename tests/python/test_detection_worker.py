@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -143,6 +144,29 @@ class Published(WithPets):
             if turn % 16 == 15 and abs(statistics.median(ratios[2:]) - 1) <= 0.05:
                 return
         self.fail(ratios)
+
+
+class Threads(unittest.TestCase):
+    def test_threads_may_end_while_their_waits_are_counted(self):
+        """As a loader's: between the list of threads and what the kernel says of one it may be gone."""
+        ends = threading.Event()
+
+        def others():
+            while not ends.is_set():
+                thread = threading.Thread(target=int)
+                thread.start()
+                thread.join()
+
+        beside = [threading.Thread(target=others) for _ in range(4)]
+        for thread in beside:
+            thread.start()
+        try:
+            waits = [torch_worker.Wall.waited() for _ in range(3000)]
+        finally:
+            ends.set()
+        for thread in beside:
+            thread.join()
+        self.assertNotIn(None, waits)
 
 
 class Watching(WithPets):
