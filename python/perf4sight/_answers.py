@@ -184,7 +184,7 @@ class MemoryEstimate(Shown):
             self.stage, self.network, self.batch, tables.memory(self.tensors_bytes), tables.ends(self.low_bytes, self.high_bytes, tables.memory))
 
     def _tables(self) -> List[Table]:
-        return [_parts("memory at its peak", "component", self.components, tables.memory)]
+        return [_parts("memory at its peak", "component", self.components, tables.memory)] if self.components else []
 
     def _remarks(self) -> Sequence[str]:
         step = ["step: %s" % self.step] if self.step != "published" else []

@@ -2,15 +2,24 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
+import re
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
-from . import _checking, _network, _settings
+from . import _alone, _checking, _exporter, _network, _settings
 from ._answers import Devices, MemoryEstimate, Prediction, _shares
-from ._errors import Error
+from ._errors import Error, NetworkError, ProgramError
 
 Amount = Union[str, int]
 # What the program warns of where it knows operations by name alone (crates/onnx/src/warning.rs): their cost is guessed, and their memory unless the module was followed.
 GUESSED = "the others can be run by no worker, and what they cost is guessed from"
+# The same of what makes memory that the program adds to the module's, or grows it by, another one; and how that is told.
+DOUBTS = (
+    (re.compile(r"nothing gives the shape of what (node .*) gives, which"), "its file does not give the shape of %s"),
+    (re.compile(r"which the graph does not tell: (.*); that may"), "its file lacks operators that it runs: %s"),
+    (re.compile(r"every sample meets all others of its batch in (.*): its cost"), "every sample meets all others of its batch in %s"),
+)
+# The program's exit code for a file that it cannot use.
+UNUSABLE_FILE = 4
 
 
 def predict(
@@ -79,23 +88,39 @@ def estimate_memory(
     _checking.settings(settings)
     target = None if target is None else _checking.target(target)
     module = _network.unwrapped(model)
-    network = _network.read(module, inputs, stage, name)
     target = target or _place(module)
-    told_step = _settings.of(module, stage, optimizer, settings)
-    network = network.following(module, inputs, stage, told_step, [network.batch], holds_outputs)
-    held = ["--holds-outputs"] if holds_outputs else []
-    asked = (*of_kinds(target), *held, *words(stage, told_step), *_batches(network, None))
-    reply = network.ask("predict", *asked)
+    step = _settings.of(module, stage, optimizer, settings)
+    asked = (*of_kinds(target), *(["--holds-outputs"] if holds_outputs else []), *words(stage, step))
+    network, reply = _of_memory(module, inputs, stage, name, step, holds_outputs, asked)
     if "devices" in reply:
         raise Error("estimate_memory is about one kind of device, and %s are several\n  expected: one of them\n  help: predict(..., target=%r) is about all" % (target, target))
     answer = reply["networks"][0]
     point = answer["predictions"][0]
-    heard = (warning for warning in reply["warnings"] if not (network.followed and GUESSED in warning))
+    heard = [warning for warning in reply["warnings"] if not (network.followed and GUESSED in warning)]
+    parts = _shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes")
     return MemoryEstimate(
         network=network.name, target=target, stage=stage, step=reply["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
         low_bytes=point["memory_low_bytes"], high_bytes=point["memory_high_bytes"],
-        components=_shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes"), warnings=(*network.warnings, *heard),
-        _network=network, _words=asked)
+        components=parts, warnings=(*network.warnings, *heard), _network=network, _words=(*asked, *_batches(network, None)))
+
+
+def _of_memory(module: Any, inputs: Any, stage: str, name: Optional[str], step: Dict[str, Any], holds_outputs: bool,
+                asked: Sequence[str]) -> Tuple[Any, Any]:
+    """The network that answers about memory, and its answer: the module's own, else that of what was followed alone."""
+    try:
+        network = _network.read(module, inputs, stage, name)
+        network = network.following(module, inputs, stage, step, [network.batch], holds_outputs)
+        reply = network.ask("predict", *asked, *_batches(network, None))
+        doubts = [why % found.group(1) for warning in reply["warnings"] for pattern, why in DOUBTS for found in pattern.finditer(warning)]
+        if not (network.followed and doubts):
+            return network, reply
+        problem: Error = NetworkError(doubts[0])
+    except (_exporter.Unsupported, ProgramError) as refused:
+        if isinstance(refused, ProgramError) and refused.code != UNUSABLE_FILE:
+            raise
+        problem = refused
+    network = _alone.network(module, inputs, stage, step, name, holds_outputs, problem)
+    return network, network.ask("predict", *asked, *_batches(network, None))
 
 
 def source(verb: str, fingerprint: Any, target: Any) -> List[str]:

@@ -30,30 +30,48 @@ class Pass:
     holds_outputs: bool = False
 
 
-def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, batches: Sequence[int],
-         holds_outputs: bool = False) -> Optional[str]:
-    """The note that carries to the program what passes of some batch sizes take: the kind of the pass, the bytes of its trained weights in the order
-    of an optimizer's loop, what is in `torch.channels_last`, then a line for each pass.
+def passes(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, batches: Sequence[int],
+           holds_outputs: bool = False) -> "Optional[Dict[int, Alive]]":
+    """What passes of some batch sizes take, by their samples.
 
     Empty where that is not found out: PyTorch is too old, or the module's code needs numbers that are not there; None for a step that is
     not followed.
     """
     import torch
 
-    trainable, precision = settings.get("trainable") or "all", settings.get("precision") or "fp32"
+    trainable, precision = _kind(settings)
     if precision not in PRECISIONS or not _is_known(module, stage, trainable):
         return None
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
-        return ""
+        return {}
     kept = _kept_statistics(module) if settings.get("frozen_normalisation") == "eval" else ()
     one = Pass(stage, trainable == "all", precision, kept, holds_outputs)
     taken = {samples: peaks(module, given, one, samples) for samples in sampled(batches, int(settings.get("accumulate") or 1))}
-    found = {samples: alive for samples, alive in taken.items() if alive is not None}
-    if not found:
-        return ""
-    weights = "weights " + ",".join(map(str, next(iter(found.values())).changed))
-    lines = ["%d %s" % (samples, alive.line()) for samples, alive in found.items()]
-    return "\n".join(["%s %s %s" % (stage, precision, trainable), weights, _channels_last(module, given), *lines])
+    return {samples: alive for samples, alive in taken.items() if alive is not None}
+
+
+def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, found: "Mapping[int, Alive]",
+         places: Optional[Mapping[str, Sequence[int]]] = None) -> str:
+    """The note that carries to the program what passes take: the kind of the pass, the bytes of its trained weights in the order of an optimizer's loop,
+    what is in `torch.channels_last`, which convolutions run so, then a line for each pass, with its operators, or those at some places among the ones
+    of their kind."""
+    trainable, precision = _kind(settings)
+    first = next(iter(found.values()))
+    weights = "weights " + ",".join(map(str, first.changed))
+    convolutions = _chosen([int(one.channels_last) for one in first.ran.get("convolution", [])], "convolution", places)
+    lines = ["%d %s" % (samples, alive.line(places)) for samples, alive in found.items()]
+    return "\n".join([" ".join([stage, precision, trainable]), weights, _channels_last(module, given), "convolutions " + convolutions, *lines])
+
+
+def _chosen(values: Sequence[int], kind: str, places: Optional[Mapping[str, Sequence[int]]]) -> str:
+    """Numbers between commas, one for each operator of a kind, or for those at some places."""
+    chosen = values if places is None else [values[place] for place in places.get(kind, ()) if place < len(values)]
+    return ",".join(map(str, chosen))
+
+
+def _kind(settings: Mapping[str, Any]) -> Tuple[str, str]:
+    """Which weights a step trains, and in which precision."""
+    return settings.get("trainable") or "all", settings.get("precision") or "fp32"
 
 
 def _channels_last(module: Any, given: _inputs.Inputs) -> str:
@@ -189,6 +207,27 @@ OF_BACKWARD = "_backward"
 KNOWN = 1 << 20
 
 
+@dataclass(frozen=True)
+class Ran:
+    """An operator whose kernel borrows memory, as it ran."""
+
+    # What it read, tensors as their sizes.
+    operands: Tuple[Any, ...]
+    # Whether there is a gradient of each.
+    tracked: Tuple[bool, ...]
+    # Whether a convolution reads so.
+    channels_last: bool
+
+    @classmethod
+    def of(cls, kind: str, arguments: Tuple[Any, ...]) -> "Ran":
+        import torch
+
+        tensors = [isinstance(one, torch.Tensor) for one in arguments]
+        operands = tuple(one.shape if is_tensor else one for one, is_tensor in zip(arguments, tensors))
+        tracked = tuple(is_tensor and one.requires_grad for one, is_tensor in zip(arguments, tensors))
+        return cls(operands, tracked, kind == "convolution" and _kernels.read_format(*arguments[:2]) != torch.contiguous_format)
+
+
 class Alive:
     """Bytes of the storages that are there: now, at most, behind the pass, and after every operator of those, forward and backward, in the order they run."""
 
@@ -197,6 +236,8 @@ class Alive:
         # Of the weights that an optimizer changes, in its order: those that have a gradient.
         self.changed: List[int] = []
         self.after: Dict[Tuple[str, bool], List[int]] = {}
+        # Those that run forward, by their kind.
+        self.ran: Dict[str, List[Ran]] = {}
         # Of each of them that runs forward, by its kind and sizes, the first place there.
         self.places: Dict[Tuple[str, str], int] = {}
         # Of each of them that runs forward, by its kind and the memory that it reads, its place; and the places of those that ran backward, in that order.
@@ -204,12 +245,12 @@ class Alive:
         self.differentiated: Dict[str, List[Optional[int]]] = {}
         self.known: Dict[int, Any] = {}
 
-    def line(self) -> str:
-        """What there is of them for the program: `MOST LEFT convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`."""
-        def numbers(kind: str, backward: bool) -> str:
-            return ",".join(map(str, self._backward(kind) if backward else self.after.get((kind, False), [])))
-        kinds = sorted({kind for kind, _ in self.after})
-        return " ".join([str(self.most), str(self.left), *("%s=%s/%s" % (kind, numbers(kind, False), numbers(kind, True)) for kind in kinds)])
+    def line(self, places: Optional[Mapping[str, Sequence[int]]]) -> str:
+        """What there is of them for the program: `MOST LEFT convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`; of some of each kind where their places are given."""
+        def of(kind: str) -> str:
+            after = [self.after.get((kind, False), []), self._backward(kind)]
+            return "%s=%s" % (kind, "/".join(_chosen(one, kind, places) for one in after))
+        return " ".join([str(self.most), str(self.left), *map(of, sorted({kind for kind, _ in self.after}))])
 
     def _backward(self, kind: str) -> List[int]:
         """What is there after operators of a kind in backward, in the order of forward: nothing of those without one, such as under `torch.no_grad`."""
@@ -285,35 +326,31 @@ class Alive:
             if backward:
                 first = 0 if name == _kernels.LSTM_BACKWARD else 1
                 self.differentiated.setdefault(kind, []).append(self.reads.get((kind, *_memory(arguments[first:first + 2]))))
-            place = self._run(kind, backward, taken, _sizes(arguments))
+            place = self._run(kind, backward, taken, Ran.of(kind, arguments))
             if not backward:
                 self.reads[(kind, *_memory(arguments[:2]))] = place
 
-    def _run(self, kind: str, backward: bool, taken: int, sizes: str) -> int:
+    def _run(self, kind: str, backward: bool, taken: int, ran: "Ran") -> int:
         """Notes one more operator of a kind, or again one of the same sizes, as segments of a checkpoint run in backward: what its kernel borrows is the same.
         Its place among them."""
         import torch
 
         after = self.after.setdefault((kind, backward), [])
         runs_again = not backward and torch._C._current_graph_task_id() != -1
-        place = self.places.setdefault((kind, sizes), len(after)) if not backward else len(after)
+        place = self.places.setdefault((kind, str(ran.operands)), len(after)) if not backward else len(after)
         if runs_again and place < len(after):
             after[place] = max(after[place], taken)
+            self.ran[kind][place] = ran
             return place
         after.append(taken)
+        if not backward:
+            self.ran.setdefault(kind, []).append(ran)
         return len(after) - 1
 
 
 def _memory(tensors: Sequence[Any]) -> Tuple[Any, ...]:
     """Which memory tensors lie in."""
     return tuple(one.untyped_storage()._cdata if one is not None else None for one in tensors)
-
-
-def _sizes(arguments: Tuple[Any, ...]) -> str:
-    """The sizes of tensors that an operator reads, and its other arguments."""
-    import torch
-
-    return str([tuple(one.shape) if isinstance(one, torch.Tensor) else one for one in arguments])
 
 
 def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> Any:

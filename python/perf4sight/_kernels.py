@@ -33,6 +33,9 @@ IN_FORMAT_OF_GRADIENT = (
 )
 # Backward operators that copy so many of their first operands into the format of what forward read (AdaptiveMaxPoolKernel.cpp, group_norm.cpp).
 IN_FORMAT_OF_FORWARD = {"aten.adaptive_max_pool2d_backward": 1, "aten.native_group_norm_backward": 2}
+# Convolutions, which copy images and gradients that are not in the format that they read, and how many gradients come before the image
+# (`contiguous` in Convolution.cpp).
+CONVOLUTIONS = {"aten.convolution": 0, "aten.convolution_backward": 1}
 # Fourier transforms, complex to real last.
 FOURIER, TO_REAL = ("aten._fft_r2c", "aten._fft_c2c", "aten._fft_c2r"), "aten._fft_c2r"
 # Operators that add up halves at places in a `float` copy of their result (`create_acc_buffer` in ScatterGatherKernel.cpp).
@@ -82,9 +85,10 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
     if name == "aten._safe_softmax":
         # Which scores are minus infinity (`_safe_softmax` in transformers/attention.cpp).
         return int(first.numel())
-    if name == "aten.convolution_backward":
-        # A gradient that is one number seen in many places, such as that of a sum (`contiguous` in Convolution.cpp of aten/src/ATen/native).
-        return int(first.nbytes) if 0 in first.stride() else 0
+    if name in CONVOLUTIONS:
+        image, filters = arguments[CONVOLUTIONS[name]:][:2]
+        layout = read_format(image, filters)
+        return sum(int(one.nbytes) for one in arguments[:CONVOLUTIONS[name] + 1] if not one.is_contiguous(memory_format=layout))
     if name == "aten.gelu_backward":
         # oneDNN reads and makes contiguous tensors (`gelu_backward` in Activation.cpp).
         is_by_onednn = named.get("approximate", "none") == "none" and first.dtype == torch.float32 and arguments[1].is_contiguous()
@@ -104,6 +108,18 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         # Halves are summed up as `float` (`mean_kernel_impl` in ReduceOps.cpp).
         return 4 * int(first.numel()) if str(first.dtype) in HALVES else 0
     return _gradients_of_lstm(arguments) if name == LSTM_BACKWARD else 0
+
+
+def read_format(image: Any, filters: Any) -> Any:
+    """The memory format in which a convolution reads: channels-last where an image or its filters are (`mkldnn_conv_use_channels_last` in ConvUtils.h), never
+    for sequences, which are copied first (`convolution` in Convolution.cpp)."""
+    import torch
+    from torch._prims_common import suggest_memory_format
+
+    if image.dim() == 3:
+        return torch.contiguous_format
+    kinds = [suggest_memory_format(one) for one in (image, filters)]
+    return next((kind for kind in kinds if kind != torch.contiguous_format), torch.contiguous_format)
 
 
 def _of_bilinear(first: Any, second: Any, third: Any, *axes: Any) -> Tuple[int, int]:

@@ -49,6 +49,8 @@ class Network:
     warnings: Tuple[str, ...] = ()
     # Whether the memory of the step is that of the module itself, not of its graph.
     followed: bool = False
+    # Whether its operations are those of the module; else its memory alone is known.
+    whole: bool = True
     # PyTorch's own attention that reads the batch as its second axis.
     batch_second: Tuple[str, ...] = ()
 
@@ -76,15 +78,20 @@ class Network:
                 raise
         if "warnings" in reply:
             reply["warnings"] = [ADVICE.sub("", warning) for warning in reply["warnings"]]
-        return reply
+        return reply if self.whole else _of_memory(reply, self.name)
 
     def following(self, module: Any, inputs: Any, stage: str, settings: Dict[str, Any], batches: Sequence[int],
                   holds_outputs: bool = False) -> "Network":
         """The same with what passes of the module itself take, which holds more than a graph: where that cannot be found out, a warning."""
-        note = _following.note(module, _inputs.read(module.forward, inputs), settings, stage, batches, holds_outputs)
-        unknown = () if note or note is None else (UNFOLLOWED,)
-        followed = bool(note) and (settings.get("checkpoint") or "none") == "none"
-        return replace(self, onnx=self.onnx + _note(FOLLOWED, note or ""), warnings=(*self.warnings, *unknown), followed=followed)
+        given = _inputs.read(module.forward, inputs)
+        passes = _following.passes(module, given, settings, stage, batches, holds_outputs)
+        if not passes:
+            return self if passes is None else replace(self, warnings=(*self.warnings, UNFOLLOWED))
+        return self.with_passes(_following.note(module, given, settings, stage, passes), settings)
+
+    def with_passes(self, note: str, settings: Dict[str, Any]) -> "Network":
+        """The same with the note of what passes take."""
+        return replace(self, onnx=self.onnx + _note(FOLLOWED, note), followed=(settings.get("checkpoint") or "none") == "none")
 
     def operations(self) -> Any:
         """What it runs, whatever the exporter called it; what is wrong with it, where it cannot be read."""
@@ -94,18 +101,27 @@ class Network:
             return str(error)
 
 
+def _of_memory(reply: Any, name: str) -> Any:
+    """An answer without what it says of the operations of a file, which are none of the module's."""
+    reply["warnings"] = [warning for warning in reply["warnings"] if not warning.startswith(name + ": ")]
+    for device in reply.get("devices", [reply]):
+        for network in device["networks"]:
+            network["breakdown"] = None
+            for point in network["predictions"]:
+                point.update({key: None for key in point if key.startswith("latency") or key == "throughput_per_s"})
+    return reply
+
+
 def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" = None, weights: bool = False) -> Network:
     """The network that `module` is on `inputs` in that stage; with its weights where they are asked for.
 
     Raises `NetworkError` where it is no network that could be read.
     """
     module = unwrapped(module)
-    _copy.check(module)
     if stage not in ("training", "inference"):
         raise Error("stage = %r\n  expected: \"training\" or \"inference\"" % (stage,))
-    name = _checking.network_name(name)
+    name = name_of(module, name)
     given = _inputs.read(module.forward, inputs)
-    name = re.sub(r"/", "-", name) if name else re.sub(r"[^A-Za-z0-9.]", "-", type(module).__name__)
     onnx, asks = _traced(module, given, stage, SAMPLES, lambda tensor: tensor, weights)
     attentions = (path for path, part in module.named_modules() if type(part).__name__ == "MultiheadAttention" and not part.batch_first)
     network = Network(name, onnx, given.batch, batch_second=tuple(attentions))
@@ -118,14 +134,24 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
     return replace(network, warnings=(answer,))
 
 
+def name_of(module: Any, asked: "str | None") -> str:
+    """What a network is called."""
+    asked = _checking.network_name(asked)
+    return re.sub(r"/", "-", asked) if asked else re.sub(r"[^A-Za-z0-9.]", "-", type(module).__name__)
+
+
 def unwrapped(module: Any) -> Any:
-    """The module itself, of one that was wrapped or compiled."""
+    """The module itself, of one that was wrapped or compiled.
+
+    Raises `NetworkError` for what is no module of plain numbers.
+    """
     try:
         import torch
     except ImportError as problem:
         raise Error("PyTorch cannot be imported here: %s\n  expected: a Python that has torch (pip install torch)" % problem) from problem
     while type(module).__name__ in WRAPPERS and isinstance(module, torch.nn.Module):
         module = getattr(module, WRAPPERS[type(module).__name__])
+    _copy.check(module)
     return module
 
 

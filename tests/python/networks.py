@@ -617,6 +617,90 @@ class Unread(nn.Module):
         return self.classifier(total.relu().mean(-1))
 
 
+class Waves(nn.Module):
+    """Convolutions between Fourier transforms, whose weights are complex numbers, as in Fourier neural operators (Li et al. 2021): no exporter writes these."""
+
+    def __init__(self, width=16, modes=6):
+        super().__init__()
+        self.modes, self.weight = modes, nn.Parameter(torch.randn(width, width, modes, modes, 2) / width)
+        self.first, self.beside, self.last = nn.Conv2d(3, width, 3, padding=1), nn.Conv2d(width, width, 1), nn.Conv2d(width, 4, 3, padding=1)
+
+    def forward(self, x):
+        x = self.first(x)
+        waves = torch.fft.rfft2(x)
+        kept = torch.einsum("bixy,ioxy->boxy", waves[:, :, :self.modes, :self.modes], torch.view_as_complex(self.weight))
+        made = torch.zeros_like(waves)
+        made[:, :, :self.modes, :self.modes] = kept
+        return self.last(nn.functional.gelu(torch.fft.irfft2(made, s=x.shape[-2:]) + self.beside(x)))
+
+
+class Spectra(nn.Module):
+    """Convolutions of a sound's spectrum, an image whose channels come last in memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(2, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU())
+        self.classifier = nn.Linear(32, 4)
+
+    def forward(self, x):
+        spectrum = torch.stft(x, 64, 16, window=torch.ones(64), return_complex=True)
+        return self.classifier(self.layers(torch.view_as_real(spectrum).permute(0, 3, 1, 2)).mean((2, 3)))
+
+
+class Rotated(nn.Module):
+    """Attention within windows, whose queries and keys are turned as complex numbers."""
+
+    def __init__(self, width=32, windows=4, heads=4):
+        super().__init__()
+        self.windows, self.heads, self.of_all, self.classifier = windows, heads, nn.Linear(width, 3 * width), nn.Linear(width, 4)
+
+    def forward(self, x):
+        samples, tokens, width = x.shape
+        parts = self.of_all(x).view(samples * self.windows, tokens // self.windows, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        turned = [torch.view_as_real(torch.view_as_complex(part.reshape(*part.shape[:-1], -1, 2).contiguous()) * 1j).flatten(-2) for part in parts[:2]]
+        attended = nn.functional.scaled_dot_product_attention(*turned, parts[2])
+        return self.classifier(attended.transpose(1, 2).reshape(samples, tokens, width).mean(1))
+
+
+class Compared(nn.Module):
+    """Samples that are compared with all others of their batch, as in SimCLR (Chen et al. 2020)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16 * 16, 16))
+
+    def forward(self, x):
+        seen = nn.functional.normalize(self.layers(x))
+        like = (seen @ seen.t()).masked_fill(torch.eye(len(x), dtype=torch.bool), -1e9)
+        return torch.view_as_real(torch.view_as_complex(like.unsqueeze(-1).expand(-1, -1, 2).contiguous()) * 1j).sum(-1)
+
+
+class Sharpened(nn.Module):
+    """Convolutions whose filters are computed for every sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.filters, self.classifier = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8, 8 * 8 * 9), nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = self.first(x)
+        samples, channels, height, width = x.shape
+        filters = self.filters(x.mean((2, 3))).reshape(samples * channels, channels, 3, 3)
+        x = nn.functional.conv2d(x.reshape(1, samples * channels, height, width), filters, padding=1, groups=samples)
+        return self.classifier(x.view(samples, channels, height, width).relu().mean((2, 3)))
+
+
+class Upside(nn.Module):
+    """Layers of images whose channels come last in memory, transposed ones too, though their filters lie as usual."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.layers(x.permute(0, 3, 1, 2))
+
+
 class Padded(nn.Module):
     """Samples of sound, padded to whole windows by numbers that are buffers, as transformers' Encodec does, and an activation that is spelled out."""
 

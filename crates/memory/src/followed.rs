@@ -43,9 +43,10 @@ fn taken<'a>(inside: &Memo<'a>, outside: &Memo<'a>, plain: Step, pass: &Followed
     let mut most = pass.most;
     for kind in Kernels::ALL {
         let nodes: Vec<NodeId> = kind.nodes(inside.network).collect();
-        let [forward, backward] =
-            pass.operators.get(&kind).map_or_else(Default::default, |alive| that_are_read(alive, nodes.len()));
+        let Some([forward, backward]) = pass.operators.get(&kind) else { continue };
+        let places = pass.places(kind, nodes.len());
         for (phase, alive) in [(Phase::Forward, forward), (Phase::Backward, backward)] {
+            let alive: Vec<u64> = places.iter().filter_map(|&place| alive.get(place).copied()).collect();
             let borrows = nodes.iter().map(|&node| borrowed(phase, node));
             // PyTorch runs an LSTM with projections step by step, without such an operator.
             if alive.is_empty() || borrows.clone().all(|bytes| bytes == 0) {
@@ -59,16 +60,6 @@ fn taken<'a>(inside: &Memo<'a>, outside: &Memo<'a>, plain: Step, pass: &Followed
         }
     }
     Some(most)
-}
-
-/// Bytes after operators, forward and backward, without those that the module runs and a graph of so many operations lacks: what makes a result
-/// that nothing reads has no backward.
-fn that_are_read([forward, backward]: &[Vec<u64>; 2], operations: usize) -> [Vec<u64>; 2] {
-    if forward.len() <= operations || backward.len() != forward.len() {
-        return [forward.clone(), backward.clone()];
-    }
-    let is_read = |(bytes, behind): (&u64, &u64)| (*behind > 0).then_some(*bytes);
-    [forward, backward].map(|after| after.iter().zip(backward).filter_map(is_read).collect())
 }
 
 /// The most bytes while each operation of the first step runs.

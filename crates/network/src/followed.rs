@@ -15,6 +15,7 @@ pub struct Followed {
     passes: Vec<FollowedPass>,
     weights: Vec<u64>,
     channels_last: ChannelsLast,
+    convolutions: BTreeMap<NodeId, bool>,
 }
 
 /// Which tensors of a module are in `torch.channels_last`, so that its convolutions run so.
@@ -37,6 +38,15 @@ pub struct FollowedPass {
     pub left: u64,
     /// Bytes that are allocated after every operator of a kind, in the order they run forward; those of their backward are in the same order.
     pub operators: BTreeMap<Kernels, [Vec<u64>; 2]>,
+}
+
+impl FollowedPass {
+    /// The places of a kind's operators that a graph of so many operations has, too: what makes a result that nothing reads has no backward.
+    pub fn places(&self, kind: Kernels, operations: usize) -> Vec<usize> {
+        let Some([forward, backward]) = self.operators.get(&kind) else { return Vec::new() };
+        let is_all = forward.len() <= operations || backward.len() != forward.len();
+        (0..forward.len()).filter(|&place| is_all || backward[place] > 0).collect()
+    }
 }
 
 perf4sight_base::words! {
@@ -89,6 +99,7 @@ impl Followed {
             passes,
             weights: Vec::new(),
             channels_last: ChannelsLast::default(),
+            convolutions: BTreeMap::new(),
         })
     }
 
@@ -102,6 +113,32 @@ impl Followed {
     #[must_use]
     pub fn with_channels_last(self, channels_last: ChannelsLast) -> Self {
         Followed { channels_last, ..self }
+    }
+
+    /// The same with what a network's convolutions run in, in the order they run forward: whether in `torch.channels_last`.
+    #[must_use]
+    pub fn with_convolutions(self, network: &Network, channels_last: &[bool]) -> Self {
+        let nodes: Vec<NodeId> = Kernels::Convolution.nodes(network).collect();
+        let places = self.passes[0].places(Kernels::Convolution, nodes.len());
+        let found = places.iter().filter_map(|&place| channels_last.get(place).copied());
+        let convolutions: BTreeMap<NodeId, bool> = nodes.iter().copied().zip(found).collect();
+        let convolutions = if places.len() == nodes.len() { convolutions } else { BTreeMap::new() };
+        Followed { convolutions, ..self }
+    }
+
+    /// Kinds of operators of which the passes run others than a network has: how many it runs, and how many of them the network has.
+    pub fn unlike(&self, network: &Network) -> Vec<(Kernels, [usize; 2])> {
+        let pass = &self.passes[0];
+        let counts = Kernels::ALL.into_iter().map(|kind| {
+            let known = kind.nodes(network).count();
+            (kind, [pass.places(kind, known).len(), known])
+        });
+        counts.filter(|(_, [run, known])| *run > 0 && run != known).collect()
+    }
+
+    /// Whether a convolution runs in `torch.channels_last`; none where it is not known.
+    pub fn runs_channels_last(&self, convolution: NodeId) -> Option<bool> {
+        self.convolutions.get(&convolution).copied()
     }
 
     /// Which tensors are in `torch.channels_last`.

@@ -290,14 +290,15 @@ fn checkpointed(graph: &GraphProto, network: &Network) -> Option<Warning> {
     (operations > 0 && network.followed().is_none()).then_some(Warning::Checkpointed(operations))
 }
 
-/// The operators whose kernels borrow memory by their sizes.
-const BORROWING: [&str; 6] = ["Conv", "ConvTranspose", "DeformConv", "LSTM", "GRU", "RNN"];
+/// Other operators whose kernels borrow memory by their sizes than those that passes tell of.
+const BORROWING: [&str; 3] = ["DeformConv", "GRU", "RNN"];
 
-/// A module's own pass does not show what kernels borrow: the graph tells it of the operations that it knows.
+/// A module's own pass does not show what kernels borrow: the graph tells it of the operations that it has.
 fn borrowing(network: &Network) -> Option<Warning> {
-    network.followed()?;
-    let unknown = network.coverage().unknown;
-    let kinds: BTreeSet<String> = unknown.keys().filter(|kind| BORROWING.contains(&kind.as_str())).cloned().collect();
+    let unlike = network.followed()?.unlike(network).into_iter();
+    let unlike = unlike.map(|(kind, [run, known])| format!("{kind} ({known} of {run} are known)"));
+    let unknown = network.coverage().unknown.into_keys().filter(|kind| BORROWING.contains(&kind.as_str()));
+    let kinds: Vec<String> = unlike.chain(unknown).collect();
     (!kinds.is_empty()).then_some(Warning::Borrowing(kinds))
 }
 

@@ -112,8 +112,9 @@ pub(super) fn read(
     let values = to.values.features().map(|(name, feature)| (name.to_string(), seen(feature))).collect();
     let Translation { builder, ledger, mut noticed, ours, .. } = to;
     let restored = noticed.restored;
-    let followed = followed(&file.model);
-    let network = builder.finish_with(&results).holding(unread).following(followed).as_keeping(keeping);
+    let network = builder.finish_with(&results).holding(unread);
+    let followed = followed(&file.model, &network);
+    let network = network.following(followed).as_keeping(keeping);
     if !ours {
         keeping::unsure(&network).into_iter().for_each(|of| noticed.unsure(of));
     }
@@ -187,7 +188,7 @@ fn note<'a>(model: &'a ModelProto, key: &str) -> &'a str {
 }
 
 /// What passes of the module take, where our Python module followed them.
-fn followed(model: &ModelProto) -> Option<Followed> {
+fn followed(model: &ModelProto, network: &Network) -> Option<Followed> {
     let (kind, passes) = note(model, FOLLOWED).split_once('\n')?;
     let (stage, rest) = kind.split_once(' ')?;
     let (precision, trainable) = rest.split_once(' ')?;
@@ -198,10 +199,13 @@ fn followed(model: &ModelProto) -> Option<Followed> {
     };
     let (weights, passes) = passes.strip_prefix("weights ")?.split_once('\n')?;
     let (tensors, passes) = passes.strip_prefix("channels_last ")?.split_once('\n')?;
+    let (convolutions, passes) = passes.strip_prefix("convolutions ")?.split_once('\n')?;
     let is_so = |name: &str| tensors.split(',').any(|one| one == name);
     let followed = Followed::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)?;
     let channels_last = ChannelsLast { images: is_so("images"), filters: is_so("filters") };
-    Some(followed.with_weights(numbers(weights)?).with_channels_last(channels_last))
+    let convolutions: Vec<bool> = numbers(convolutions)?.iter().map(|&is_last| is_last == 1).collect();
+    let followed = followed.with_weights(numbers(weights)?).with_channels_last(channels_last);
+    Some(followed.with_convolutions(network, &convolutions))
 }
 
 /// Numbers between commas.

@@ -50,7 +50,7 @@ pub(super) enum Warning {
     /// Number of operations that may have run within a checkpoint.
     Checkpointed(usize),
     /// Kinds of operations whose kernels borrow memory that nobody knows.
-    Borrowing(BTreeSet<String>),
+    Borrowing(Vec<String>),
     /// Images that keep the size they were exported with, and the requested input.
     FixedSizes(Vec<String>, String),
 }
@@ -189,9 +189,9 @@ impl Display for Warning {
             Warning::Checkpointed(count) => checkpointed(f, *count),
             Warning::Borrowing(kinds) => write!(
                 f,
-                "memory follows the module itself, but for what kernels of {} borrow while they run, which is not known here: that may be as much \
+                "memory follows the module itself, but for what these operators borrow while they run, which the graph does not tell: {}; that may be as much \
                  again where convolutions or recurrent layers are most of the network",
-                kinds.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+                kinds.join(", ")
             ),
             Warning::FixedSizes(nodes, input) => fixed_sizes(f, nodes, input),
         }

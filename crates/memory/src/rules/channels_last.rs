@@ -10,16 +10,6 @@ use crate::amount::{Amount, product};
 use perf4sight_step::workload::Number;
 
 impl Blocked<'_> {
-    /// Whether the image that it reads is channels-last, or its filters are.
-    pub fn is_channels_last(&self) -> bool {
-        let is_so = self.operation.layout(0).is_channels_last() || self.filters_are_channels_last();
-        is_so && !self.operation.reads_row()
-    }
-
-    fn filters_are_channels_last(&self) -> bool {
-        self.operation.network.followed().is_some_and(|followed| followed.channels_last().filters)
-    }
-
     /// The result.
     pub fn forward_channels_last(&self) -> Vec<Move> {
         let filters = Take(self.filters());
@@ -55,7 +45,7 @@ impl Blocked<'_> {
     }
 
     fn turns_filters(&self) -> bool {
-        self.kernel.groups == 1 && !self.kernel.is_point() && !self.filters_are_channels_last()
+        self.kernel.groups == 1 && !self.kernel.is_point() && !self.operation.filters_are_channels_last()
     }
 
     /// The gradient of depthwise filters is a whole block of inputs and outputs for each where the kernel is larger

@@ -13,7 +13,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
         Some(blocked) if blocked.takes_columns() => own(rule, operation, conv),
-        Some(blocked) if blocked.is_channels_last() => {
+        Some(blocked) if operation.runs_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
         }
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
@@ -25,7 +25,8 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
         true => operation.layout(0).is_contiguous(),
         false => operation.layout(0).is_dense(),
     };
-    if lies_so || !operation.within_kernels { rule } else { rule.copying(operation.input(0)) }
+    // Those of a module that was followed are counted there.
+    if lies_so { rule } else { rule.copying(operation.input(0)) }
 }
 
 /// PyTorch's own kernel, for single small images: through columns, a matrix of every window of the image, forward and for the gradient of the weight
@@ -46,6 +47,9 @@ fn own(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
 pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_volumes(&operation, conv)) {
+        Some(blocked) if operation.runs_channels_last() => {
+            rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
+        }
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
         None => {
             let input = operation.tracked(0).then_some(InputGradient(0));
@@ -55,7 +59,8 @@ pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) 
     // Frames that follow each other in memory are the samples of a convolution of images.
     let lies_so =
         operation.layout(0).is_contiguous() || conv.window.moves_by_frames() && operation.layout(0).is_of_frames();
-    if lies_so || !operation.within_kernels { rule } else { rule.copying(operation.input(0)) }
+    // Those of a module that was followed are counted there.
+    if lies_so { rule } else { rule.copying(operation.input(0)) }
 }
 
 /// The library whose layouts need copies, where the platform has it.

@@ -72,8 +72,8 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Nature::Input | Nature::Parameter => plain(rule, operation, facts),
         Nature::Attention => attention::rule(rule, operation, facts),
         Nature::Normalisation => {
-            let rule = with_own_gradient(plain(rule, operation, facts), operation);
-            on_dense_gradient(in_rows(rule, operation), operation)
+            let rule = in_rows(with_own_gradient(plain(rule, operation, facts), operation), operation);
+            if operation.within_kernels { on_dense_gradient(rule, operation) } else { rule }
         }
         Nature::Softmax => {
             let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
@@ -87,10 +87,11 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Nature::Activation(Activation::Log) => without_buffer(plain(rule, operation, facts), operation),
         Nature::Activation(_) => plain(rule, operation, facts),
         Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
-        Nature::Transposed(transposed) => match transposed::rule(rule.clone(), operation, &transposed.conv) {
-            Some(rule) => on_dense_gradient(rule, operation),
-            None => plain(rule, operation, facts).saves([Saved::Cast(0)]),
-        },
+        Nature::Transposed(transposed) => {
+            let of_library = transposed::rule(rule.clone(), operation, &transposed.conv);
+            let rule = of_library.unwrap_or_else(|| plain(rule, operation, facts).saves([Saved::Cast(0)]));
+            on_dense_gradient(rule, operation)
+        }
         Nature::Choice => plain(rule, operation, facts),
         Nature::Pooling(_) => found(rule, operation, facts),
         Nature::Unknown(unknown) if unknown.is_assignment() => assigned(rule, operation),
@@ -255,10 +256,7 @@ fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
         true => gradient.is_channels_last() && gradient.is_dense(),
         false => gradient.is_contiguous(),
     };
-    match operation.gradient().is_none_or(as_read) || !operation.within_kernels {
-        true => rule,
-        false => rule.copying_gradient(operation.output()),
-    }
+    if operation.gradient().is_none_or(as_read) { rule } else { rule.copying_gradient(operation.output()) }
 }
 
 /// A normalisation of rows copies an input that is not contiguous (`expect_contiguous` in layer_norm.cpp, `contiguous`

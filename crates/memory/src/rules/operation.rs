@@ -75,6 +75,18 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// Whether a convolution runs in `torch.channels_last`: as the module was seen to do it, else where its image or its filters are.
+    pub fn runs_channels_last(&self) -> bool {
+        let seen = self.network.followed().and_then(|followed| followed.runs_channels_last(self.id));
+        let is_so = || self.layout(0).is_channels_last() || self.filters_are_channels_last();
+        seen.unwrap_or_else(|| is_so() && !self.reads_row())
+    }
+
+    /// Whether the module's filters are in `torch.channels_last`.
+    pub fn filters_are_channels_last(&self) -> bool {
+        self.network.followed().is_some_and(|followed| followed.channels_last().filters)
+    }
+
     pub fn result(&self) -> &Layout {
         &self.layouts[self.id.index()]
     }

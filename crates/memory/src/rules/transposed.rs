@@ -15,6 +15,8 @@ use perf4sight_step::workload::Number;
 const PAGE: u64 = 4096;
 /// Bytes of a thread's list of small products, as measured.
 const BATCH: u64 = 14_424;
+/// Bytes of a scratchpad where images are channels-last, as measured.
+const SCRATCH: u64 = 12_464;
 
 /// Channels of a plain image.
 const RGB: u64 = 3;
@@ -26,7 +28,11 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     })?;
     let copies = Copies { operation, conv, block, kept, threads: operation.platform.threads()? };
-    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]).forward(copies.forward());
+    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
+    if operation.runs_channels_last() {
+        return Some(rule.forward(copies.forward_channels_last()).backward(copies.backward_channels_last()));
+    }
+    let rule = rule.forward(copies.forward());
     let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
     let input = [copies.filters(), copies.source()];
     let input = operation.tracked(0).then(|| copies.gradient(input, None, InputGradient(0)));
@@ -55,6 +61,26 @@ impl Copies<'_> {
                 [Take(self.unless_kept(self.padded_images()))].into_iter().chain(moves).collect()
             }
         }
+    }
+
+    /// Of a channels-last image, which is read as it is: PyTorch permutes the filters, oneDNN copies them into blocks (PyTorch 2.15, kernels of 2 to 4 pixels,
+    /// strides of 1 and 2, 3 to 48 channels, two threads).
+    fn forward_channels_last(&self) -> Vec<Move> {
+        let scratch = if self.conv.window.stride == [1, 1] { Amount::once(SCRATCH) } else { self.padded_images() };
+        let turned = Take(self.plain_filters());
+        vec![turned, Output, Take(self.unless_kept(scratch)), Take(self.filters()), Drop(0), Drop(0), Drop(0)]
+    }
+
+    /// The gradients of input, bias and filters, likewise.
+    fn backward_channels_last(&self) -> Vec<Move> {
+        let [turned, filters] = [self.plain_filters(), self.filters()].map(Take);
+        let scratch = Take(self.unless_kept(Amount::once(SCRATCH)));
+        let input = [InputGradient(0), filters, scratch, Drop(0), Drop(0)];
+        let input = input.into_iter().filter(|_| self.operation.tracked(0));
+        let bias = self.conv.bias.then_some(WeightGradient(1)).filter(|_| self.operation.learns(1));
+        let weight = [filters].into_iter().chain(bias).chain([turned, WeightGradient(0), Drop(0), Drop(0)]);
+        let weight = weight.filter(|_| self.operation.learns(0));
+        [turned].into_iter().chain(input).chain(weight).chain([Drop(0)]).collect()
     }
 
     /// The image of one sample for each thread, with a border (`inp_buffer_size` in oneDNN's src/cpu/x64/jit_brgemm_conv_utils.cpp): 2 to 5 pixels,
@@ -108,6 +134,14 @@ impl Copies<'_> {
         let area = self.conv.window.kernel.iter().map(|&side| side as u64).product();
         let channels = [whole(inputs), whole(self.conv.out_channels as u64), self.conv.groups as u64];
         self.unless_kept(Amount::once(product(channels.into_iter().chain([self.operation.number(), area]))))
+    }
+
+    /// Filters as the module holds them.
+    fn plain_filters(&self) -> Amount {
+        let read = self.operation.network.input_of(self.operation.node, 0).channels() as u64;
+        let made = (self.conv.out_channels / self.conv.groups) as u64;
+        let area = self.conv.window.kernel.iter().map(|&side| side as u64).product();
+        self.unless_kept(Amount::once(product([self.operation.number(), read, made, area])))
     }
 
     fn image(&self, image: &Shape, channels: u64) -> Amount {
