@@ -309,6 +309,114 @@ class SoftThresh(nn.Module):
 class BilinearM(nn.Module):
     def __init__(s): super().__init__(); s.a=nn.Linear(32,64); s.b=nn.Bilinear(64,64,32); s.o=nn.Linear(32,5)
     def forward(s,x): y=F.softsign(s.a(x)); return s.o(F.hardtanh(s.b(y,F.softmin(y,-1))))
+class FNOBlock(nn.Module):
+    def __init__(s, c, m=8):
+        super().__init__(); s.m=m; s.w=nn.Parameter(torch.randn(c,c,m,m,2)*.02); s.p=nn.Conv2d(c,c,1)
+    def forward(s,x):
+        f=torch.fft.rfft2(x); o=torch.zeros(x.shape[0],x.shape[1],x.shape[2],x.shape[3]//2+1,dtype=torch.cfloat,device=x.device)
+        o[:,:,:s.m,:s.m]=torch.einsum("bixy,ioxy->boxy",f[:,:,:s.m,:s.m],torch.view_as_complex(s.w))
+        return F.gelu(torch.fft.irfft2(o,s=x.shape[-2:])+s.p(x))
+class FNO(nn.Module):
+    def __init__(s,c=32):
+        super().__init__(); s.l=nn.Conv2d(3,c,3,padding=1); s.b=nn.Sequential(*[FNOBlock(c) for _ in range(3)]); s.o=nn.Conv2d(c,1,3,padding=1)
+    def forward(s,x): return s.o(s.b(s.l(x))).flatten(1)
+class S4D(nn.Module):
+    def __init__(s,h,n=32):
+        super().__init__(); s.C=nn.Parameter(torch.randn(h,n,2)*.5); s.log_dt=nn.Parameter(torch.rand(h)); s.A=nn.Parameter(torch.rand(h,n)); s.D=nn.Parameter(torch.rand(h)); s.out=nn.Conv1d(h,2*h,1)
+    def forward(s,u):
+        L=u.shape[-1]; dt=s.log_dt.exp(); C=torch.view_as_complex(s.C); A=-torch.exp(s.A)+1j*math.pi*torch.arange(s.A.shape[1])
+        dtA=A*dt[:,None]; K=dtA[...,None]*torch.arange(L); C=C*(torch.exp(dtA)-1.)/A
+        k=2*torch.einsum("hn,hnl->hl",C,torch.exp(K)).real
+        y=torch.fft.irfft(torch.fft.rfft(u,n=2*L)*torch.fft.rfft(k,n=2*L),n=2*L)[...,:L]+u*s.D[:,None]
+        return F.glu(s.out(F.gelu(y)),dim=1)
+class S4Net(nn.Module):
+    def __init__(s,h=64):
+        super().__init__(); s.e=nn.Linear(1,h); s.l=nn.ModuleList(S4D(h) for _ in range(3)); s.n=nn.ModuleList(nn.LayerNorm(h) for _ in range(3)); s.d=nn.Linear(h,10)
+    def forward(s,x):
+        x=s.e(x).transpose(1,2)
+        for l,n in zip(s.l,s.n): x=n((x+l(x)).transpose(1,2)).transpose(1,2)
+        return s.d(x.mean(-1))
+class Modulated(nn.Module):
+    def __init__(s,i,o,style=32):
+        super().__init__(); s.w=nn.Parameter(torch.randn(o,i,3,3)*.1); s.m=nn.Linear(style,i)
+    def forward(s,x,st):
+        B,C,H,W=x.shape; w=s.w[None]*s.m(st)[:,None,:,None,None]; w=w*torch.rsqrt(w.pow(2).sum([2,3,4],keepdim=True)+1e-8)
+        y=F.conv2d(x.reshape(1,B*C,H,W),w.reshape(B*w.shape[1],C,3,3),padding=1,groups=B)
+        return F.leaky_relu(y.view(B,-1,H,W),0.2)
+class StyleGAN(nn.Module):
+    def __init__(s):
+        super().__init__(); s.c=nn.Parameter(torch.randn(1,64,4,4)); s.m=nn.Sequential(nn.Linear(32,32),nn.LeakyReLU(),nn.Linear(32,32)); s.l=nn.ModuleList([Modulated(64,64),Modulated(64,32),Modulated(32,32)]); s.rgb=nn.Conv2d(32,3,1)
+    def forward(s,z):
+        w=s.m(z); x=s.c.expand(len(z),-1,-1,-1)
+        for l in s.l: x=l(F.interpolate(x,scale_factor=2.),w)
+        return s.rgb(x)
+class DynConv(nn.Module):
+    def __init__(s):
+        super().__init__(); s.stem=nn.Conv2d(3,16,3,2,1); s.e=nn.Parameter(torch.randn(4,32,16,3,3)*.1); s.r=nn.Linear(16,4); s.h=nn.Linear(32,10)
+    def forward(s,x):
+        x=F.relu(s.stem(x)); r=torch.softmax(s.r(x.mean((2,3))),-1); B,C,H,W=x.shape
+        w=torch.einsum("be,eoikl->boikl",r,s.e).reshape(B*32,C,3,3)
+        y=F.conv2d(x.reshape(1,B*C,H,W),w,padding=1,groups=B).view(B,32,H,W)
+        return s.h(F.relu(y).mean((2,3)))
+class STFT(nn.Module):
+    def __init__(s):
+        super().__init__(); s.c=nn.Sequential(nn.Conv2d(2,16,3,padding=1),nn.BatchNorm2d(16),nn.ReLU(),nn.Conv2d(16,32,3,2,1),nn.ReLU(),nn.AdaptiveAvgPool2d(1),nn.Flatten(),nn.Linear(32,10)); s.register_buffer("w",torch.hann_window(256))
+    def forward(s,x):
+        f=torch.stft(x,256,64,window=s.w,return_complex=True); return s.c(torch.view_as_real(f).permute(0,3,1,2))
+class GFNet(nn.Module):
+    def __init__(s,d=48):
+        super().__init__(); s.p=nn.Conv2d(3,d,4,4); s.w=nn.ParameterList(nn.Parameter(torch.randn(16,9,d,2)*.02) for _ in range(2)); s.n=nn.ModuleList(nn.LayerNorm(d) for _ in range(2)); s.m=nn.ModuleList(nn.Sequential(nn.Linear(d,4*d),nn.GELU(),nn.Linear(4*d,d)) for _ in range(2)); s.h=nn.Linear(d,10)
+    def forward(s,x):
+        x=s.p(x).permute(0,2,3,1)
+        for w,n,m in zip(s.w,s.n,s.m):
+            y=torch.fft.rfft2(n(x),dim=(1,2),norm="ortho")*torch.view_as_complex(w); x=x+m(torch.fft.irfft2(y,s=x.shape[1:3],dim=(1,2),norm="ortho"))
+        return s.h(x.mean((1,2)))
+class ComplexConv(nn.Module):
+    def __init__(s,i,o): super().__init__(); s.w=nn.Parameter(torch.randn(o,i,3,3,dtype=torch.cfloat)*.1)
+    def forward(s,x): return F.conv2d(x,s.w,padding=1)
+class CNet(nn.Module):
+    def __init__(s): super().__init__(); s.a=ComplexConv(1,8); s.b=ComplexConv(8,16); s.h=nn.Linear(16,10)
+    def forward(s,x):
+        x=torch.fft.fft2(x); x=s.a(x); x=torch.complex(F.relu(x.real),F.relu(x.imag)); return s.h(s.b(x).abs().mean((2,3)))
+class Permuted(nn.Module):
+    def __init__(s,*l): super().__init__(); s.l=nn.Sequential(*l)
+    def forward(s,x): return s.l(x.permute(0,3,1,2))
+class Lastwards(nn.Module):
+    def __init__(s,*l): super().__init__(); s.l=nn.Sequential(*l)
+    def forward(s,x): return s.l(x.contiguous(memory_format=torch.channels_last))
+class DepthwisePart(nn.Module):
+    def __init__(s,c=48):
+        super().__init__(); s.a=nn.Linear(3,3*c); s.d=nn.Conv2d(c,c,5,padding=2,groups=c); s.o=nn.Linear(c,10)
+    def forward(s,x):
+        g,v,q=s.a(x).permute(0,3,1,2).chunk(3,1); y=F.gelu(s.d(v))*g+q; return s.o(y.mean((2,3)))
+class ComplexScan(nn.Module):
+    def __init__(s,d=16,n=8): super().__init__(); s.a=nn.Parameter(torch.randn(d,n,2)); s.b=nn.Linear(d,n); s.c=nn.Linear(d,n); s.o=nn.Linear(d,5)
+    def forward(s,x):
+        A=torch.exp(torch.view_as_complex(s.a)*0.01); h=0; ys=[]; b,c=s.b(x),s.c(x)
+        for t in range(x.shape[1]):
+            h=h*A+x[:,t,:,None]*b[:,t,None,:]; ys.append((h*c[:,t,None,:]).real.sum(-1))
+        return s.o(torch.stack(ys,1).mean(1))
+class FourierConv(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Conv2d(3,24,3,padding=1); s.b=nn.BatchNorm2d(48); s.d=nn.Conv2d(48,24,1); s.b2=nn.BatchNorm2d(24); s.o=nn.Conv2d(24,10,1)
+    def forward(s,x):
+        x=F.relu(s.c(x)); f=torch.fft.rfftn(x,dim=(-2,-1),norm="ortho"); f=torch.stack((f.real,f.imag),-1).permute(0,1,4,2,3).contiguous().view(x.shape[0],-1,*f.shape[2:])
+        f=F.relu(s.b(torch.cat([s.d(f),s.d(f)],1))); f=f.view(x.shape[0],-1,2,*f.shape[2:]).permute(0,1,3,4,2).contiguous()
+        return s.o(s.b2(torch.fft.irfftn(torch.complex(f[...,0],f[...,1]),s=x.shape[-2:],dim=(-2,-1),norm="ortho"))).mean((2,3))
+class AFNO(nn.Module):
+    def __init__(s,d=32,k=4): super().__init__(); s.p=nn.Conv2d(3,d,4,4); s.k=k; b=d//k; s.w1=nn.Parameter(.02*torch.randn(2,k,b,b)); s.b1=nn.Parameter(torch.zeros(2,k,b)); s.n=nn.LayerNorm(d); s.o=nn.Linear(d,10)
+    def forward(s,x):
+        x=s.p(x).permute(0,2,3,1); B,H,W,C=x.shape; y=torch.fft.rfft2(s.n(x),dim=(1,2),norm="ortho").reshape(B,H,W//2+1,s.k,C//s.k)
+        r=F.relu(torch.einsum("...bi,bio->...bo",y.real,s.w1[0])-torch.einsum("...bi,bio->...bo",y.imag,s.w1[1])+s.b1[0]); i=F.relu(torch.einsum("...bi,bio->...bo",y.imag,s.w1[0])+torch.einsum("...bi,bio->...bo",y.real,s.w1[1])+s.b1[1])
+        z=torch.view_as_complex(F.softshrink(torch.stack([r,i],-1),0.01)).reshape(B,H,W//2+1,C); return s.o((x+torch.fft.irfft2(z,s=(H,W),dim=(1,2),norm="ortho")).mean((1,2)))
+class FourierFrames(nn.Module):
+    def __init__(s): super().__init__(); s.c=nn.Conv2d(3,16,3,padding=1); s.d=nn.Conv2d(16,32,3,2,1); s.o=nn.Linear(32,4)
+    def forward(s,x):
+        B,T=x.shape[:2]; f=torch.fft.ifft2(torch.fft.fft2(x)).real; y=s.d(F.relu(s.c(f.flatten(0,1)))).mean((2,3)); return s.o(y.view(B,T,-1).mean(1))
+class RotatedWindows(nn.Module):
+    def __init__(s,d=32): super().__init__(); s.q=nn.Linear(d,3*d); s.o=nn.Linear(d,8)
+    def forward(s,x):
+        B,N,D=x.shape; w=x.view(B*4,N//4,D); q,k,v=s.q(w).view(B*4,N//4,3,4,D//4).permute(2,0,3,1,4); r=torch.view_as_real(torch.view_as_complex(q.reshape(*q.shape[:-1],-1,2).contiguous())*1j).flatten(-2)
+        return s.o(F.scaled_dot_product_attention(r,k,v).transpose(1,2).reshape(B,N,D).mean(1))
 I=(4,3,32,32)
 GELU=lambda x:0.5*x*(1+torch.tanh(math.sqrt(2/math.pi)*(x+0.044715*torch.pow(x,3))))
 NETS={
@@ -327,4 +435,8 @@ NETS={
 "std":(StdNorm,(256,64)),"var":(VarScale,(256,64)),"einsum3":(Einsum3,(32,40,24)),"trilinear":(TriLinear,(16,24,24)),"biaffine":(Biaffine,(8,24,40)),"biaffine_mm":(BiaffineMatmul,(8,24,40)),"logsig":(LogSig,(256,64)),
 "slice_add":(SliceAdd,(16,32,32)),"slice_set":(SliceSet,I),"gathers":(Gathers,(16,48,16)),"tied_t":(TiedT,(64,400)),"inst_group":(InstGroup,I),"kan":(lambda:nn.Sequential(Kan(16,64),Kan(64,10)),(128,16)),"linattn":(LinAttn,(16,48,16)),
 "adain":(Adain,I),"nonlocal":(NonLocal,I),"ista":(SoftThresh,(256,40)),"bilinear":(BilinearM,(128,32)),
+"fno":(FNO,(4,3,64,64)),"s4":(S4Net,(4,256,1)),"stylegan":(StyleGAN,(4,32)),"dynconv":(DynConv,(4,3,64,64)),"stft":(STFT,(4,4096)),"gfnet":(GFNet,(4,3,64,64)),
+"complex_conv":(CNet,(4,1,32,32)),"complex_scan":(ComplexScan,(4,32,16)),"ffc":(FourierConv,I),"afno":(AFNO,(4,3,64,64)),"fourier_frames":(FourierFrames,(2,4,3,24,24)),"rotated":(RotatedWindows,(4,64,32)),
+"transposed_last":(lambda:Permuted(nn.ConvTranspose2d(16,32,4,2,1),nn.ReLU(),nn.ConvTranspose2d(32,3,4,2,1)),(4,16,16,16)),"conv_last":(lambda:Lastwards(nn.Conv2d(16,32,3,padding=1),nn.ReLU(),nn.Conv2d(32,32,3,padding=1)),(4,16,32,32)),
+"vq_last":(lambda:Permuted(nn.Conv2d(8,24,4,2,1),nn.ReLU(),nn.Conv2d(24,48,3,1,1),nn.ReLU(),nn.ConvTranspose2d(48,24,4,2,1),nn.ReLU(),nn.ConvTranspose2d(24,3,3,1,1)),(4,32,32,8)),"depthwise_part":(DepthwisePart,(4,16,16,3)),
 }

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _checking, _copy, _exporter, _following, _inputs, _network
-from ._errors import Error, NetworkError
+from ._errors import NetworkError
 
 # Operators that such a network may run, and how many images they read; what others borrow is no part of the answer.
 IMAGES = {"convolution": 1, "batch_norm": 1, "attention": 3}
-ALONE = "memory alone is known of a module that is not read as a network: %s"
 # How many times as many samples are followed, too.
 MANY = 256
 # By how much what a sample takes may differ between few and many.
@@ -63,27 +62,24 @@ class Kernel:
         return torch.convolution(*images, *weights, *self.ran.operands[3:])
 
 
-def network(module: Any, inputs: Any, stage: str, settings: Dict[str, Any], name: Optional[str], holds_outputs: bool, problem: Error) -> Any:
-    """The network that the program is asked about instead of a module.
-
-    Raises the problem that the module cannot be read for, where its memory cannot be followed either.
-    """
+def network(module: Any, inputs: Any, stage: str, settings: Dict[str, Any], name: Optional[str], holds_outputs: bool) -> "Optional[_network.Network]":
+    """The network that the program is asked about instead of a module; None where its passes cannot be followed, or such a network not be written."""
     given = _inputs.read(module.forward, inputs)
     again = (settings.get("checkpoint") or "none") != "none"
-    passes = {} if again else _following.passes(module, given, settings, stage, [given.batch, MANY * given.batch], holds_outputs)
+    passes = None if again else _following.passes(module, given, settings, stage, [given.batch, MANY * given.batch], holds_outputs)
     if not passes:
-        raise problem
+        return None
     samples, few = next(iter(passes.items()))
     ran = {kind: [Kernel(kind, one) for one in of_kind] for kind, of_kind in few.ran.items()}
     places = {kind: [place for place, kernel in enumerate(kernels) if kernel.is_of(samples)] for kind, kernels in ran.items()}
     try:
         onnx = _exported([ran[kind][place] for kind, told in places.items() for place in told], samples)
-    except Error:
-        raise problem from None
+    except NetworkError:
+        return None
     left_out = ["%s x%d" % (kind, len(kernels) - len(places[kind])) for kind, kernels in ran.items() if len(kernels) > len(places[kind])]
-    warnings = [ALONE % str(problem).splitlines()[0], *([LEFT_OUT % ", ".join(left_out)] if left_out else []), *([] if _is_even(passes) else [UNEVEN])]
+    warnings = [*([LEFT_OUT % ", ".join(left_out)] if left_out else []), *([] if _is_even(passes) else [UNEVEN])]
     made = _network.Network(_network.name_of(module, name), onnx, given.batch, tuple(warnings), whole=False)
-    return made.with_passes(_following.note(module, given, settings, stage, passes, places), settings)
+    return made.with_passes(passes, _following.note(module, given, settings, stage, passes, places), settings)
 
 
 def _is_even(passes: Mapping[int, Any]) -> bool:

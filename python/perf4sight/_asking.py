@@ -2,22 +2,20 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _alone, _checking, _exporter, _network, _settings
-from ._answers import Devices, MemoryEstimate, Prediction, _shares
-from ._errors import Error, NetworkError, ProgramError
+from ._answers import Devices, MemoryEstimate, Prediction, Share, _shares
+from ._errors import Error, ProgramError
 
 Amount = Union[str, int]
 # What the program warns of where it knows operations by name alone (crates/onnx/src/warning.rs): their cost is guessed, and their memory unless the module was followed.
 GUESSED = "the others can be run by no worker, and what they cost is guessed from"
-# The same of what makes memory that the program adds to the module's, or grows it by, another one; and how that is told.
-DOUBTS = (
-    (re.compile(r"nothing gives the shape of what (node .*) gives, which"), "its file does not give the shape of %s"),
-    (re.compile(r"which the graph does not tell: (.*); that may"), "its file lacks operators that it runs: %s"),
-    (re.compile(r"every sample meets all others of its batch in (.*): its cost"), "every sample meets all others of its batch in %s"),
-)
+# What it warns of where what kernels borrow, or what another batch takes, may not be the module's.
+DOUBTS = ("nothing gives the shape of what", "which the graph does not tell", "every sample meets all others of its batch")
+ALONE = "memory alone is known of a module that is not read as a network: %s"
+# The component of memory that operators borrow while they run.
+WORKSPACE = "workspace"
 # The program's exit code for a file that it cannot use.
 UNUSABLE_FILE = 4
 
@@ -91,13 +89,9 @@ def estimate_memory(
     target = target or _place(module)
     step = _settings.of(module, stage, optimizer, settings)
     asked = (*of_kinds(target), *(["--holds-outputs"] if holds_outputs else []), *words(stage, step))
-    network, reply = _of_memory(module, inputs, stage, name, step, holds_outputs, asked)
-    if "devices" in reply:
-        raise Error("estimate_memory is about one kind of device, and %s are several\n  expected: one of them\n  help: predict(..., target=%r) is about all" % (target, target))
-    answer = reply["networks"][0]
-    point = answer["predictions"][0]
+    network, reply, parts = _of_memory(module, inputs, stage, name, step, holds_outputs, asked)
+    point = _point(reply)
     heard = [warning for warning in reply["warnings"] if not (network.followed and GUESSED in warning)]
-    parts = _shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes")
     return MemoryEstimate(
         network=network.name, target=target, stage=stage, step=reply["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
         low_bytes=point["memory_low_bytes"], high_bytes=point["memory_high_bytes"],
@@ -105,22 +99,45 @@ def estimate_memory(
 
 
 def _of_memory(module: Any, inputs: Any, stage: str, name: Optional[str], step: Dict[str, Any], holds_outputs: bool,
-                asked: Sequence[str]) -> Tuple[Any, Any]:
-    """The network that answers about memory, and its answer: the module's own, else that of what was followed alone."""
+               asked: Sequence[str]) -> "Tuple[_network.Network, Any, Tuple[Share, ...]]":
+    """The network that answers about memory, its answer, and what memory is made of: the module's own; what was followed alone where that cannot be read, or
+    lacks what kernels borrow by."""
+    def ask(network: _network.Network) -> Any:
+        reply = network.ask("predict", *asked, *_batches(network, None))
+        if "devices" in reply:
+            raise Error("estimate_memory is about one kind of device, and several were asked about\n  expected: one of them\n  help: predict(..., target=...) is about all")
+        return reply
+
     try:
         network = _network.read(module, inputs, stage, name)
         network = network.following(module, inputs, stage, step, [network.batch], holds_outputs)
-        reply = network.ask("predict", *asked, *_batches(network, None))
-        doubts = [why % found.group(1) for warning in reply["warnings"] for pattern, why in DOUBTS for found in pattern.finditer(warning)]
-        if not (network.followed and doubts):
-            return network, reply
-        problem: Error = NetworkError(doubts[0])
+        reply = ask(network)
     except (_exporter.Unsupported, ProgramError) as refused:
-        if isinstance(refused, ProgramError) and refused.code != UNUSABLE_FILE:
+        is_of_file = not isinstance(refused, ProgramError) or refused.code == UNUSABLE_FILE
+        alone = _alone.network(module, inputs, stage, step, name, holds_outputs) if is_of_file else None
+        if alone is None:
             raise
-        problem = refused
-    network = _alone.network(module, inputs, stage, step, name, holds_outputs, problem)
-    return network, network.ask("predict", *asked, *_batches(network, None))
+        alone = alone.warned(ALONE % str(refused).splitlines()[0])
+        return alone, ask(alone), ()
+    parts = _shares((reply["networks"][0]["breakdown"] or {}).get("by", {}), "component", "memory_bytes")
+    if network.followed and any(doubt in warning for warning in reply["warnings"] for doubt in DOUBTS):
+        alone = _alone.network(module, inputs, stage, step, name, holds_outputs)
+        if alone is not None:
+            alone, reply = alone.warned(*network.warnings), ask(alone)
+            return alone, reply, _with_borrowed(parts, _point(reply)["tensors_bytes"])
+    return network, reply, parts
+
+
+def _point(reply: Any) -> Any:
+    """What an answer about one batch size says of it."""
+    return reply["networks"][0]["predictions"][0]
+
+
+def _with_borrowed(parts: "Tuple[Share, ...]", total: int) -> "Tuple[Share, ...]":
+    """What memory is made of where operators borrow another amount than the graph tells, which is their workspace."""
+    others = sum(part.amount for part in parts if part.name != WORKSPACE)
+    amounts = [(part.name, max(total - others, 0) if part.name == WORKSPACE else part.amount) for part in parts]
+    return tuple(Share(name, amount, amount / total) for name, amount in amounts)
 
 
 def source(verb: str, fingerprint: Any, target: Any) -> List[str]:

@@ -5,7 +5,7 @@ import contextlib
 import warnings
 import weakref
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from . import _copy, _inputs, _kernels, _settings
 from ._exporter import unheard
@@ -203,6 +203,8 @@ KERNELS = {
     "aten._scaled_dot_product_flash_attention_for_cpu": "attention", "aten.mkldnn_rnn_layer": "lstm",
 }
 OF_BACKWARD = "_backward"
+# Operators that make as many tensors within as their numbers ask for (`compute_T18` and others of aten/src/ATen/native/LinearAlgebra.cpp).
+BY_NUMBERS = ("aten.linalg_matrix_exp",)
 # Integers and truths in a tensor, at most, that are known.
 KNOWN = 1 << 20
 
@@ -236,6 +238,8 @@ class Alive:
         # Of the weights that an optimizer changes, in its order: those that have a gradient.
         self.changed: List[int] = []
         self.after: Dict[Tuple[str, bool], List[int]] = {}
+        # Operators that take what their numbers ask for.
+        self.by_numbers: Set[str] = set()
         # Those that run forward, by their kind.
         self.ran: Dict[str, List[Ran]] = {}
         # Of each of them that runs forward, by its kind and sizes, the first place there.
@@ -318,6 +322,7 @@ class Alive:
     def note(self, function: str, arguments: Tuple[Any, ...], named: Dict[str, Any], made: Any) -> None:
         """Notes what is there within an operator, and after one whose kernel borrows memory that only the program knows of."""
         name = function.rpartition(".")[0]
+        self.by_numbers.update({name}.intersection(BY_NUMBERS))
         backward = name.endswith(OF_BACKWARD)
         kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
         taken = self.bytes + _kernels.copies(name, arguments, named, made)

@@ -20,6 +20,7 @@ MODULE = "perf4sight.module"
 FOLLOWED = "perf4sight.followed"
 UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors without contents: memory is that of its graph alone, "
               "which may be less than the module takes")
+BY_NUMBERS = "how much these operators take depends on their numbers, which are not known: memory is without what they make within, and may be more: %s"
 # What the program advises of files, and this package has done where it could.
 ADVICE = re.compile(r"(;|, and) perf4sight\.estimate_memory follows the module itself")
 # Samples that are traced. With one, code for a single sample would be taken for the network.
@@ -87,11 +88,17 @@ class Network:
         passes = _following.passes(module, given, settings, stage, batches, holds_outputs)
         if not passes:
             return self if passes is None else replace(self, warnings=(*self.warnings, UNFOLLOWED))
-        return self.with_passes(_following.note(module, given, settings, stage, passes), settings)
+        return self.with_passes(passes, _following.note(module, given, settings, stage, passes), settings)
 
-    def with_passes(self, note: str, settings: Dict[str, Any]) -> "Network":
-        """The same with the note of what passes take."""
-        return replace(self, onnx=self.onnx + _note(FOLLOWED, note), followed=(settings.get("checkpoint") or "none") == "none")
+    def with_passes(self, passes: "Dict[int, _following.Alive]", note: str, settings: Dict[str, Any]) -> "Network":
+        """The same with the note of what passes take, and what remains open of them."""
+        by_numbers = sorted({name for alive in passes.values() for name in alive.by_numbers})
+        followed = replace(self, onnx=self.onnx + _note(FOLLOWED, note), followed=(settings.get("checkpoint") or "none") == "none")
+        return replace(followed, warnings=(*followed.warnings, BY_NUMBERS % ", ".join(by_numbers))) if by_numbers else followed
+
+    def warned(self, *warnings: str) -> "Network":
+        """The same with what else whoever asks should know, before the rest."""
+        return replace(self, warnings=(*warnings, *self.warnings))
 
     def operations(self) -> Any:
         """What it runs, whatever the exporter called it; what is wrong with it, where it cannot be read."""
@@ -131,7 +138,7 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
     where = "; ".join(places[:3])
     _check_unchanging(network, module, given, stage, where)
     answer = "its code asks what numbers are (%s): it is taken as it ran on inputs of these values, and three others made no difference" % where
-    return replace(network, warnings=(answer,))
+    return network.warned(answer)
 
 
 def name_of(module: Any, asked: "str | None") -> str:

@@ -126,10 +126,12 @@ impl Followed {
         Followed { convolutions, ..self }
     }
 
-    /// Kinds of operators of which the passes run others than a network has: how many it runs, and how many of them the network has.
+    /// Kinds of operators of which the passes run others than a network has: how many they run, and how many of these the network has. Batch
+    /// normalisations are left out: where a graph has them otherwise, they are those of weights (NFNet), which borrow little.
     pub fn unlike(&self, network: &Network) -> Vec<(Kernels, [usize; 2])> {
         let pass = &self.passes[0];
-        let counts = Kernels::ALL.into_iter().map(|kind| {
+        let kinds = Kernels::ALL.into_iter().filter(|kind| *kind != Kernels::BatchNorm);
+        let counts = kinds.map(|kind| {
             let known = kind.nodes(network).count();
             (kind, [pass.places(kind, known).len(), known])
         });
