@@ -1302,6 +1302,32 @@ fn steps_between_exchanges_of_gradients_are_one() {
     assert!((before - 46.0).abs() < 0.2 && (after - 31.0).abs() < 0.2, "{before} {after}");
 }
 
+/// Both ranks multiply for 10 ms, of which all but the first two they exchange something for 5. Nothing goes on when that is done: at a quarter of the speed it takes 20 ms,
+/// until 22 behind the beginning, and whether the step waits for it no trace tells.
+#[test]
+fn an_answer_that_rests_on_nobody_waiting_says_so() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = (0..10).flat_map(|number| {
+            let begin = 30_000.0 * f64::from(number);
+            let sizes = r#""Input Dims":[[2500000]],"Input type":["float"]"#;
+            let call = event("cpu_op", "c10d::allreduce_", [begin + 1_950.0, 40.0], sizes);
+            let range = on(8, "user_annotation", "gloo:all_reduce", [begin + 2_000.0, 5_000.0], sizes);
+            let work = [[10.0, 1_900.0], [2_000.0, 7_900.0]];
+            let [first, second] = work.map(|[from, time]| event("cpu_op", "aten::mm", [begin + from, time], ""));
+            [step(number, [begin, 10_000.0]), first, call, range, second]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let replayed = asked(&folder, "bandwidth x 0.25");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    assert!((outcome.after.time / 1e6 - 10.0).abs() < 0.1 && outcome.after.high > 21.5e6, "{outcome:?}");
+    assert!(outcome.assumptions.iter().any(|said| said.contains("no thread is seen to wait for 1 of 1 exchanges")));
+    let replayed = asked(&folder, "operations 'aten::mm' x 2");
+    let (_, outcome) = replayed.answered().next().unwrap();
+    assert!(!outcome.assumptions.iter().any(|said| said.contains("is seen to wait")), "{outcome:?}");
+}
+
 /// Rank 1 records the second exchange of a step without its size.
 #[test]
 fn exchanges_without_a_size_on_a_rank_are_matched_by_order() {

@@ -1,7 +1,7 @@
 //! The time of a step with changes, compared with the step as it is.
 
 use super::unprofiled::without_profiler;
-use super::unseen_waits::{without_assumed_waits, without_threads};
+use super::unseen_waits::{unawaited, until_all_are_done, without_assumed_waits, without_threads};
 use super::{Change, Scenario, one_rank, variations};
 use crate::communication::{Communication, Cost, SlowDown};
 use crate::graph::queues::Queues;
@@ -105,6 +105,10 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         let least = with(Scenario { step, communication: communication.clone() }, all)?.step;
         after.hold((1.0 - MODEL) * length(&least, &simulate(&least.graph))?);
     }
+    let awaited = awaited(&recorded.typical, &changed.step, &schedule);
+    if let Some(longer) = awaited {
+        after.hold((1.0 + MODEL) * time * longer);
+    }
     let latency =
         assumed_latency(communication, time, &of_latencies.iter().map(|ratio| ratio * before).collect::<Vec<_>>());
     let assumptions = changes
@@ -113,6 +117,7 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         .chain(latency)
         .chain(slowed(time, before * scale, &unprofiled))
         .chain(assumed_waits(time, before * scale, unwaiting))
+        .chain(awaited.map(|longer| nothing_waits(&changed.step, time * longer)))
         .chain(slowed_by_communication(communication, time, before * scale, unslowed))
         .collect();
     let alone = alone(recorded, communication, all).ok().flatten();
@@ -164,6 +169,22 @@ fn assumed_waits(time: f64, before: f64, unwaiting: Option<f64>) -> Option<Strin
     let rests_on_it = (unwaiting / time - 1.0).abs() > RESTS_ON_STREAMS;
     let unwaiting = Milliseconds(unwaiting / 1e6);
     rests_on_it.then(|| format!("which stream waits for which is not in the traces (the profiler records it with enable_cuda_sync_events), and is taken from the order of the calls; without these waits the step takes {unwaiting}"))
+}
+
+/// How much longer a step with changes is if it waits for exchanges that nothing is seen to wait for; none where they take as long as before.
+fn awaited(before: &StepGraph, changed: &StepGraph, schedule: &Schedule) -> Option<f64> {
+    let taken = |step: &StepGraph| unawaited(step).map(|transfer| step.graph.node(transfer.node).duration).sum::<u64>();
+    let time = changed.time(schedule).max(1) as f64;
+    (taken(before) != taken(changed)).then(|| until_all_are_done(changed, schedule) as f64 / time)
+}
+
+/// Says that exchanges are taken to make no difference because nothing is seen to wait for them.
+fn nothing_waits(step: &StepGraph, awaited: f64) -> String {
+    let (unawaited, all) = (unawaited(step).count(), step.transfers.len());
+    let awaited = Milliseconds(awaited / 1e6);
+    format!(
+        "no thread is seen to wait for {unawaited} of {all} exchanges, so that what they take makes no difference; if the step waits for them before it ends, it takes {awaited}"
+    )
 }
 
 /// The relative time of a step with changes where communication slows nothing down; none where it does not seem to. Operations of one name that run during

@@ -1,8 +1,9 @@
-//! Waits of which there is no record: threads that may wait for GPUs, so that only GPUs keep a step busy, and streams that were taken to wait for others.
+//! Waits of which there is no record: threads that may wait for GPUs, so that only GPUs keep a step busy, streams that were taken to wait for others, and
+//! exchanges whose results nothing is seen to wait for.
 
 use crate::graph::recorded::{thread_nodes, with_threads};
-use crate::graph::{EdgeKind, StepGraph};
-use crate::simulate::simulate;
+use crate::graph::{EdgeKind, StepGraph, Transfer};
+use crate::simulate::{Schedule, simulate};
 use perf4sight_base::error::Result;
 use std::collections::BTreeMap;
 
@@ -38,4 +39,16 @@ pub(super) fn without_assumed_waits(step: &StepGraph) -> Result<Option<StepGraph
     let mut builder = step.graph.edit();
     builder.remove_edges(|_, _, kind| kind == EdgeKind::AssumedWait);
     Ok(Some(StepGraph { graph: builder.finish()?, ..step.clone() }))
+}
+
+/// The exchanges whose results no rank is seen to wait for.
+pub(super) fn unawaited(step: &StepGraph) -> impl Iterator<Item = &Transfer> {
+    step.transfers.iter().filter(|transfer| transfer.parts.iter().all(|part| part.wait.is_none()))
+}
+
+/// The nanoseconds of a step whose ranks wait for all of their exchanges before it ends.
+pub(super) fn until_all_are_done(step: &StepGraph, schedule: &Schedule) -> u64 {
+    let begin = step.ranks.iter().map(|rank| schedule.end(&step.graph, rank.start)).min().unwrap_or(0);
+    let done = unawaited(step).map(|transfer| schedule.end(&step.graph, transfer.node)).max().unwrap_or(0);
+    step.time(schedule).max(done.saturating_sub(begin))
 }
