@@ -208,10 +208,11 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     } else if let Op::CumSum { .. } = operation.node.op {
         rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
     } else if let Op::Reduce { reduction: Reduction::LogSumExp, .. } = operation.node.op {
-        // The exponentials, of the result backward (logsumexp in ReduceOps.cpp, logsumexp_backward).
+        // The exponentials (logsumexp in ReduceOps.cpp); backward they and what they are of are there until the gradient is (`logsumexp_backward` in
+        // FunctionsManual.cpp).
         let exponentials = Take(operation.input(0));
         let rule = rule.forward([Output, exponentials, Drop(0)]).saves(saved(operation, facts.needs));
-        rule.backward([exponentials, exponentials, Drop(1), InputGradient(0), Drop(0)])
+        rule.backward([exponentials, exponentials, InputGradient(0), Drop(0), Drop(0)])
     } else {
         plain(rule, operation, facts)
     }

@@ -138,6 +138,15 @@ fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<Roles, Misfit> {
     })
 }
 
+/// Whether the second operand comes first in a product, where the result has all of its axes before those of the first (`swap_lo_ro`).
+fn swaps(a: &Operand, b: &Operand, wanted: &[char]) -> Result<bool, Misfit> {
+    let Roles { rows, columns, .. } = roles(&a.letters, &b.letters, wanted)?;
+    let place = |letter: &char| wanted.iter().position(|other| other == letter);
+    let (last, first) = (columns.iter().filter_map(place).max(), rows.iter().filter_map(place).min());
+    let are_samples = [a.source, b.source].iter().all(|source| matches!(source, Source::Feature(_)));
+    Ok(are_samples && last.zip(first).is_some_and(|(last, first)| last < first))
+}
+
 /// Two operands multiplied, with the axes `wanted` in this order.
 fn multiplied<'c>(
     to: &mut Translation,
@@ -149,6 +158,7 @@ fn multiplied<'c>(
     if [a.source, b.source].iter().all(|source| matches!(source, Source::Weight(_))) {
         return Err(Misfit::Unsupported);
     }
+    let [a, b] = if swaps(&a, &b, wanted)? { [b, a] } else { [a, b] };
     let Roles { stack, rows, columns, inner } = roles(&a.letters, &b.letters, wanted)?;
     let sizes = |letters: &[char]| -> Vec<usize> {
         let size = |letter: &char| {
@@ -250,6 +260,29 @@ mod tests {
         };
         assert_eq!(with_two("btd,rd,rd->btr", [[4, 6], [4, 6]]), [1, 1]);
         assert_eq!(with_two("btd,de,ef->btf", [[6, 5], [5, 4]]), [2, 0]);
+    }
+
+    /// The `bmm` that PyTorch 2.15 dispatches: of [b, 7, 5] with [b, 5, 3] for the first two, of [b, 3, 5] with [b, 5, 7] for the others.
+    #[test]
+    fn operands_change_places_where_the_result_has_the_second_one_first() {
+        for (equation, [height, width]) in
+            [("bts,bcs->bct", [7, 3]), ("bst,bsc->bct", [7, 3]), ("bts,bcs->btc", [3, 7]), ("bts,bsc->btc", [3, 7])]
+        {
+            let size = |letter: char| match letter {
+                'b' => Named("batch"),
+                't' => Is(3),
+                's' => Is(5),
+                _ => Is(7),
+            };
+            let (terms, _) = equation.split_once("->").unwrap();
+            let (first, second) = terms.split_once(',').unwrap();
+            let dims = |letters: &str| letters.chars().map(size).collect::<Vec<_>>();
+            let draft = Draft::opset(17).input("x", dims(first)).input("y", dims(second));
+            let draft = draft.node("Einsum", &["x", "y"], "z", vec![text("equation", equation)]);
+            let network = draft.output("z").load().network;
+            let product = network.nodes().iter().find(|node| node.op.kind() == "matmul").unwrap();
+            assert_eq!(product.shape.dims(), [height, width], "{equation}");
+        }
     }
 
     /// `torch.einsum` in PyTorch 2.15 (`sumproduct_pair` of Linear.cpp): the profiler shows a clone of the weight [4, 6, 8] and one `bmm` of [1, 2 * 3, 6] with [1, 6, 32] for the

@@ -6,7 +6,7 @@ use super::answers::{DeviceAnswers, NAMED, Predictions};
 use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, OutOfDistribution, Prediction, taught};
 use crate::verbs::shared_memory::shared_memory;
 use perf4sight_base::units::{Percent, grouped, listed};
-use perf4sight_step::workload::{Quantity, Step};
+use perf4sight_step::workload::{Quantity, Step, Trainable};
 use std::collections::BTreeSet;
 
 /// The maximum number of reasons for each of several networks.
@@ -16,7 +16,7 @@ impl Predictions {
     pub fn remarks(&self) -> Vec<String> {
         let mut lines = match self.devices.as_slice() {
             [DeviceAnswers { answers, fingerprints, step }] => lines(answers, fingerprints, *step),
-            devices => vec![prior_basis(devices.len())],
+            devices => devices.first().map_or_else(Vec::new, |first| prior(devices.len(), first.step)),
         };
         lines.extend(shared_memory(self.devices.iter().map(|device| &device.fingerprints)));
         lines
@@ -31,7 +31,7 @@ fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<Str
         answers => answers.iter().filter_map(shortly).collect(),
     };
     if fingerprints.are_priors() {
-        lines.push(prior_basis(1));
+        lines.extend(prior(1, step));
         return lines;
     }
     for of in [basis, expectation] {
@@ -43,14 +43,20 @@ fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<Str
     lines
 }
 
-/// The basis of predictions for devices that were not measured.
-fn prior_basis(devices: usize) -> String {
+/// The basis of predictions for devices that were not measured, and what is assumed of the step.
+fn prior(devices: usize, step: Step) -> Vec<String> {
     let (prior, device) = if devices == 1 { ("a prior", "this device") } else { ("priors", "these devices") };
-    format!(
+    let basis = format!(
         "{prior}: nothing was measured on {device}; memory of tensors is simulated, the process's other memory and all latency are assumed for such devices, \
          and nine of ten measurements should lie in the intervals"
-    )
+    );
+    let all_trained = (step.trains() && step.trainable == Trainable::All).then(|| ALL_TRAINED.to_owned());
+    std::iter::once(basis).chain(all_trained).collect()
 }
+
+/// A file does not say which weights require gradients.
+const ALL_TRAINED: &str = "all weights are taken to be trained, each with a gradient and its states of the optimizer; if some are frozen, --trainable (trainable) \
+                           names the others";
 
 /// The basis of an answer for another step than those that were profiled.
 fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
