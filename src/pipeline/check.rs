@@ -1,38 +1,39 @@
 //! The outlines of the sections, and what each refuses before anything runs: inputs that cannot be used, places that cannot be written to.
 
-use super::Job;
+use super::ParsedSection;
 use super::inputs;
 use super::place::{self, Form};
 use perf4sight_base::error::{Error, Kind, Result};
 use perf4sight_base::path_name::shown;
 use perf4sight_report::Console;
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
+use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The outline of each section, in order; later sections may read the files that one section writes.
 /// `left_out`: the sections that do not run. `elsewhere`: other machines do the work of those that can be divided.
 pub(super) fn outlines<'a>(
-    jobs: &'a [Job<'_>],
-    left_out: &[Job],
+    sections: &'a [ParsedSection<'_>],
+    left_out: &[ParsedSection],
     elsewhere: bool,
     context: &mut Context,
 ) -> Result<Vec<Outline<'a>>> {
-    let mut foreseen = Foreseen::default();
+    let mut planned = PlannedFiles::default();
     let mut outlines = Vec::new();
-    for (index, job) in jobs.iter().enumerate() {
-        let outline = foresee(job, elsewhere, &foreseen, context).map_err(|error| match misplaced(&jobs[index..]) {
-            Some(late) => in_order(error, late, job.name()),
-            None => error,
-        })?;
-        usable(&outline, job, &foreseen, context)?;
-        written_once(&outline, job, jobs.iter().zip(&outlines))?;
+    for (index, section) in sections.iter().enumerate() {
+        let outline =
+            outlined(section, elsewhere, &planned, context).map_err(|error| match misplaced(&sections[index..]) {
+                Some(late) => in_order(error, late, section.name()),
+                None => error,
+            })?;
+        usable(&outline, section, &planned, context)?;
+        written_once(&outline, section, sections.iter().zip(&outlines))?;
         outline.warnings.iter().for_each(|warning| context.warn(warning));
-        foreseen.add(&outline);
+        planned.add(&outline);
         outlines.push(outline);
     }
-    inputs::stay([jobs, left_out], &outlines, elsewhere, context)?;
-    for (early, late) in out_of_order(jobs, &outlines) {
+    inputs::stay([sections, left_out], &outlines, elsewhere, context)?;
+    for (early, late) in out_of_order(sections, &outlines) {
         context.warn(format!(
             "[{early}] reads what [{late}] writes, and runs before it: sections run in the order of the file"
         ));
@@ -41,10 +42,11 @@ pub(super) fn outlines<'a>(
 }
 
 /// Refuses a configuration that leaves nothing to Slurm, and names the sections that run here all the same.
-pub(super) fn divisible(jobs: &[Job], context: &Context) -> Result<()> {
-    let local: Vec<String> =
-        (jobs.iter().filter(|job| job.section.divisible().is_none())).map(|job| format!("[{}]", job.name())).collect();
-    if local.len() == jobs.len() {
+pub(super) fn divisible(sections: &[ParsedSection], context: &Context) -> Result<()> {
+    let local: Vec<String> = (sections.iter().filter(|section| section.work.divisible().is_none()))
+        .map(|section| format!("[{}]", section.name()))
+        .collect();
+    if local.len() == sections.len() {
         return Err(Error::usage("--slurm: none of these sections can be divided among tasks")
             .expected("[profile], [detection], [sensitivity], or [optimize] of traces")
             .help("leave --slurm out; sbatch can run the whole command on a node"));
@@ -56,38 +58,38 @@ pub(super) fn divisible(jobs: &[Job], context: &Context) -> Result<()> {
 }
 
 /// The outline of a section; refuses inputs that neither exist nor will be written.
-pub(super) fn foresee<'a>(
-    job: &'a Job<'_>,
+pub(super) fn outlined<'a>(
+    section: &'a ParsedSection<'_>,
     elsewhere: bool,
-    foreseen: &Foreseen,
+    planned: &PlannedFiles,
     context: &mut Context,
 ) -> Result<Outline<'a>> {
-    let outline = match job.section.divisible().filter(|_| elsewhere) {
-        Some(section) => section.outline_elsewhere(foreseen, context),
-        None => job.section.outline(foreseen, context),
+    let outline = match section.work.divisible().filter(|_| elsewhere) {
+        Some(section) => section.outline_elsewhere(planned, context),
+        None => section.work.outline(planned, context),
     };
     let outline = outline.map_err(|error| {
         let error = error.configured();
         let has_place = error.kind() == Kind::Config || error.has_line();
-        job.values.at_section(if has_place { error } else { error.about(&format!("[{}]", job.name())) })
+        section.values.at_section(if has_place { error } else { error.about(&format!("[{}]", section.name())) })
     })?;
-    outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
+    outline.reads.iter().try_for_each(|read| readable(read, section, planned))?;
     Ok(outline)
 }
 
 /// Refuses places that cannot be written to, and files that are there and cannot be used.
-fn usable(outline: &Outline, job: &Job, foreseen: &Foreseen, context: &mut Context) -> Result<()> {
-    outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, job))?;
-    outline.writes.iter().try_for_each(|file| writable(file, Form::File, job))?;
-    let mut known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| foreseen.is_written(read)));
-    known.try_for_each(|check| (check.run)(context).map_err(|error| job.values.refused(check.key, error)))
+fn usable(outline: &Outline, section: &ParsedSection, planned: &PlannedFiles, context: &mut Context) -> Result<()> {
+    outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, section))?;
+    outline.writes.iter().try_for_each(|file| writable(file, Form::File, section))?;
+    let mut known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| planned.is_written(read)));
+    known.try_for_each(|check| (check.run)(context).map_err(|error| section.values.refused(check.key, error)))
 }
 
-fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
+fn readable(read: &KeyedPath, section: &ParsedSection, planned: &PlannedFiles) -> Result<()> {
     let path = shown(&read.path);
-    match foreseen.exists(&read.path) {
+    match planned.exists(&read.path) {
         true => Ok(()),
-        false => Err(job
+        false => Err(section
             .values
             .error(read.key, format!("{path} does not exist"))
             .expected("a path, relative to the current directory, that exists or that an earlier section writes")),
@@ -98,24 +100,24 @@ fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
 /// its way.
 fn written_once<'a>(
     outline: &Outline,
-    job: &Job,
-    mut earlier: impl Iterator<Item = (&'a Job<'a>, &'a Outline<'a>)>,
+    section: &ParsedSection,
+    mut earlier: impl Iterator<Item = (&'a ParsedSection<'a>, &'a Outline<'a>)>,
 ) -> Result<()> {
     if let Some(file) = outline.written_twice() {
         let problem = format!("{} is written twice", shown(&file.path));
-        return Err(job.values.error(file.key, problem).expected("a file of its own for each result"));
+        return Err(section.values.error(file.key, problem).expected("a file of its own for each result"));
     }
     let twice = earlier.find_map(|(other, others)| Some((other, outline.collides(others)?)));
     twice.map_or(Ok(()), |(other, (key, file))| {
         let problem = format!("[{}] writes {}, too", other.name(), shown(file));
-        Err(job.values.error(key, problem).expected("a place of its own for each section"))
+        Err(section.values.error(key, problem).expected("a place of its own for each section"))
     })
 }
 
 /// A section below the first of these that usually runs before it.
-fn misplaced<'a>(jobs: &[Job<'a>]) -> Option<&'a str> {
-    let (first, later) = jobs.split_first()?;
-    later.iter().find(|job| job.rank < first.rank).map(Job::name)
+fn misplaced<'a>(sections: &[ParsedSection<'a>]) -> Option<&'a str> {
+    let (first, later) = sections.split_first()?;
+    later.iter().find(|section| section.usual_position < first.usual_position).map(ParsedSection::name)
 }
 
 /// The same error, with the order of sections as its possible cause.
@@ -126,10 +128,10 @@ fn in_order(error: Error, late: &str, early: &str) -> Error {
 }
 
 /// Sections that read what a later one writes, each with that one.
-fn out_of_order<'a>(jobs: &[Job<'a>], outlines: &[Outline]) -> Vec<(&'a str, &'a str)> {
-    let early = jobs.iter().zip(outlines).enumerate();
+fn out_of_order<'a>(sections: &[ParsedSection<'a>], outlines: &[Outline]) -> Vec<(&'a str, &'a str)> {
+    let early = sections.iter().zip(outlines).enumerate();
     let pairs = early.filter_map(|(index, (early, reads))| {
-        let mut later = jobs.iter().zip(outlines).skip(index + 1);
+        let mut later = sections.iter().zip(outlines).skip(index + 1);
         let late = later.find(|(_, writes)| reads.reads_from(writes))?;
         Some((early.name(), late.0.name()))
     });
@@ -137,20 +139,21 @@ fn out_of_order<'a>(jobs: &[Job<'a>], outlines: &[Outline]) -> Vec<(&'a str, &'a
 }
 
 /// Refuses a file or folder that cannot be written before hours of measurements, not after them.
-fn writable(written: &KeyedPath, form: Form, job: &Job) -> Result<()> {
+fn writable(written: &KeyedPath, form: Form, section: &ParsedSection) -> Result<()> {
     place::check(&written.path, form)
-        .map_err(|why| job.values.error(written.key, format!("cannot write {}: {why}", shown(&written.path))))
+        .map_err(|why| section.values.error(written.key, format!("cannot write {}: {why}", shown(&written.path))))
 }
 
 /// Prints the plan.
-pub(super) fn show(jobs: &[Job], outlines: &[Outline], console: &Console) {
-    for (job, outline) in jobs.iter().zip(outlines) {
-        console.line(format_args!("[{}] {}", job.name(), effort(outline.runs, outline.time)));
+pub(super) fn show(sections: &[ParsedSection], outlines: &[Outline], console: &Console) {
+    for (section, outline) in sections.iter().zip(outlines) {
+        console.line(format_args!("[{}] {}", section.name(), effort(outline.runs, outline.time)));
         outline.steps.iter().for_each(|step| console.line(format_args!("  {step}")));
     }
     let (runs, time) = total(outlines);
     console.line(format_args!("In all {}. Nothing was run.", effort(runs, time)));
-    let sections = jobs.iter().zip(outlines).map(|(job, outline)| (job.name().to_string(), described(outline)));
+    let sections =
+        sections.iter().zip(outlines).map(|(section, outline)| (section.name().to_string(), described(outline)));
     console.json(
         &json!({ "sections": sections.collect::<serde_json::Map<_, _>>(), "runs": runs, "seconds": seconds(time) }),
     );

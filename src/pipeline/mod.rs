@@ -12,7 +12,7 @@ use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_report::Console;
 use perf4sight_slurm as slurm;
 use perf4sight_verb::config::{Document, SectionText, Table, Values};
-use perf4sight_verb::{Context, Divisible, Foreseen, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::{Context, Divisible, Outline, PlannedFiles, Section, Spec, Summary, Verb};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,12 +53,12 @@ pub enum Ending {
 }
 
 /// A section that passed all checks of its own.
-pub(crate) struct Job<'a> {
+pub(crate) struct ParsedSection<'a> {
     spec: &'a Spec,
     /// Its place among all sections, which are listed in the order in which they usually run.
-    rank: usize,
+    usual_position: usize,
     values: Values<'a>,
-    section: Box<dyn Section>,
+    work: Box<dyn Section>,
 }
 
 /// The context of this process.
@@ -79,34 +79,39 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     let mut document = Document::load(&options.config_file)?;
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
     let tables = tables(specs);
-    let (jobs, left_out) = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
+    let (sections, left_out) = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
     // Checked even where it is not used.
     let settings = slurm_settings(&document, &tables)?;
     let slurm = options.slurm.map(|Slurm { detach, .. }| slurm::Settings { detach, ..settings });
     if slurm.is_some() {
-        check::divisible(&jobs, context)?;
+        check::divisible(&sections, context)?;
     }
-    let outlines = check::outlines(&jobs, &left_out, slurm.is_some(), context)?;
+    let outlines = check::outlines(&sections, &left_out, slurm.is_some(), context)?;
     if options.check {
-        check::show(&jobs, &outlines, &context.console);
+        check::show(&sections, &outlines, &context.console);
         return Ok(Ending::Finished);
     }
     if let (Some(settings), Some(Slurm { print_script: true, .. })) = (&slurm, options.slurm) {
-        show_scripts(&jobs, &outlines, settings, context)?;
+        show_scripts(&sections, &outlines, settings, context)?;
         return Ok(Ending::Finished);
     }
     context.config = document.to_string();
-    run_all(specs, &jobs, slurm.as_ref(), context)
+    run_all(specs, &sections, slurm.as_ref(), context)
 }
 
 /// Shows what would be submitted, as if the sections before had written their files.
-fn show_scripts(jobs: &[Job], outlines: &[Outline], settings: &slurm::Settings, context: &mut Context) -> Result<()> {
-    let mut foreseen = Foreseen::default();
-    for (job, outline) in jobs.iter().zip(outlines) {
-        if let Some(section) = job.section.divisible() {
-            slurm::show(section, job.name(), settings, &foreseen, context)?;
+fn show_scripts(
+    sections: &[ParsedSection],
+    outlines: &[Outline],
+    settings: &slurm::Settings,
+    context: &mut Context,
+) -> Result<()> {
+    let mut planned = PlannedFiles::default();
+    for (section, outline) in sections.iter().zip(outlines) {
+        if let Some(work) = section.work.divisible() {
+            slurm::show(work, section.name(), settings, &planned, context)?;
         }
-        foreseen.add(outline);
+        planned.add(outline);
     }
     Ok(())
 }
@@ -135,18 +140,18 @@ pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
 }
 
 /// Checks the values of all sections before the first is parsed, because defaults refer to other sections.
-fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<Job<'a>>> {
+fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<ParsedSection<'a>>> {
     let sections = document.sections().iter().filter(|section| section.name != slurm::TABLE.section);
     let checked = sections.map(|section| {
-        let (rank, spec) = spec(specs, section, document)?;
-        Ok((rank, spec, Values::check(document, section, &spec.table, tables)?))
+        let (position, spec) = spec(specs, section, document)?;
+        Ok((position, spec, Values::check(document, section, &spec.table, tables)?))
     });
     let checked: Vec<(usize, &Spec, Values)> = checked.collect::<Result<_>>()?;
-    let job = |(rank, spec, values): (usize, &'a Spec, Values<'a>)| {
-        let section = (spec.parse)(&values).map_err(|error| values.at_section(error.configured()))?;
-        Ok(Job { spec, rank, values, section })
+    let parsed = |(usual_position, spec, values): (usize, &'a Spec, Values<'a>)| {
+        let work = (spec.parse)(&values).map_err(|error| values.at_section(error.configured()))?;
+        Ok(ParsedSection { spec, usual_position, values, work })
     };
-    checked.into_iter().map(job).collect()
+    checked.into_iter().map(parsed).collect()
 }
 
 fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<(usize, &'a Spec)> {
@@ -161,8 +166,12 @@ fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> R
 }
 
 /// The sections to run, and those to leave out.
-fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Result<(Vec<Job<'a>>, Vec<Job<'a>>)> {
-    let present: Vec<&str> = jobs.iter().map(Job::name).collect();
+fn chosen<'a>(
+    sections: Vec<ParsedSection<'a>>,
+    only: &[String],
+    document: &Document,
+) -> Result<(Vec<ParsedSection<'a>>, Vec<ParsedSection<'a>>)> {
+    let present: Vec<&str> = sections.iter().map(ParsedSection::name).collect();
     if present.is_empty() {
         return Err(Error::config("no section to run").file(document.file()).expected("[profile], for example"));
     }
@@ -170,22 +179,27 @@ fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Resul
         return Err(Error::usage(format!("--only {absent}: {} has no such section", document.file().display()))
             .help(suggestion(absent, present)));
     }
-    Ok(jobs.into_iter().partition(|job| only.is_empty() || only.iter().any(|name| name == job.name())))
+    Ok(sections.into_iter().partition(|section| only.is_empty() || only.iter().any(|name| name == section.name())))
 }
 
-fn run_all(specs: &[&Spec], jobs: &[Job], slurm: Option<&slurm::Settings>, context: &mut Context) -> Result<Ending> {
-    let mut closing = Closing::of(jobs.iter().map(|job| job.spec.subject));
+fn run_all(
+    specs: &[&Spec],
+    sections: &[ParsedSection],
+    slurm: Option<&slurm::Settings>,
+    context: &mut Context,
+) -> Result<Ending> {
+    let mut closing = Closing::of(sections.iter().map(|section| section.spec.subject));
     let (mut failure, mut is_left) = (None, false);
-    for job in jobs.iter() {
+    for section in sections.iter() {
         if context.cancelled() {
             break;
         }
         context.console.note("");
-        context.console.note(format_args!("[{}] {}", job.name(), job.spec.table.about));
-        let (mut summary, goes_on) = run_one(specs, job, slurm, context)?;
+        context.console.note(format_args!("[{}] {}", section.name(), section.spec.table.about));
+        let (mut summary, goes_on) = run_one(specs, section, slurm, context)?;
         show(&summary, &context.console);
         failure = failure.or(summary.failure.take());
-        closing.add(job.name(), job.spec.subject, summary);
+        closing.add(section.name(), section.spec.subject, summary);
         if !goes_on {
             is_left = true;
             break;
@@ -199,16 +213,16 @@ fn run_all(specs: &[&Spec], jobs: &[Job], slurm: Option<&slurm::Settings>, conte
 /// Runs a section here, or by Slurm if it can be divided. Returns its summary, and whether the next sections may run.
 fn run_one(
     specs: &[&Spec],
-    job: &Job,
+    section: &ParsedSection,
     slurm: Option<&slurm::Settings>,
     context: &mut Context,
 ) -> Result<(Summary, bool)> {
     let of_config = |file: &Path, name: &str, work: &mut dyn FnMut(&dyn Divisible) -> Result<()>| {
         part::with_file(specs, file, name, work)
     };
-    match slurm.zip(job.section.divisible()) {
-        None => job.section.run(context).map(|summary| (summary, true)),
-        Some((settings, section)) => Ok(match slurm::run(section, job.name(), settings, &of_config, context)? {
+    match slurm.zip(section.work.divisible()) {
+        None => section.work.run(context).map(|summary| (summary, true)),
+        Some((settings, work)) => Ok(match slurm::run(work, section.name(), settings, &of_config, context)? {
             slurm::Done::Complete(summary) => (summary, true),
             slurm::Done::Left(summary) => (summary, false),
         }),
@@ -229,7 +243,7 @@ fn show(summary: &Summary, console: &Console) {
     }
 }
 
-impl<'a> Job<'a> {
+impl<'a> ParsedSection<'a> {
     fn name(&self) -> &'a str {
         self.spec.table.section
     }

@@ -1,6 +1,6 @@
 //! What a job of Slurm runs: one task of a section, or the merging after all of them.
 
-use super::{Ending, Job, ending, parse, tables};
+use super::{Ending, ParsedSection, ending, parse, tables};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_slurm::task::{self, Task};
 use perf4sight_verb::config::Document;
@@ -68,11 +68,11 @@ fn with_section<T>(
     work: impl FnOnce(&dyn Divisible) -> Result<T>,
 ) -> Result<T> {
     let tables = tables(specs);
-    let jobs: Vec<Job<'_>> = parse(specs, &tables, document)?;
-    let job = jobs.iter().find(|job| job.name() == name);
-    let section = job.and_then(|job| job.section.divisible());
+    let sections: Vec<ParsedSection<'_>> = parse(specs, &tables, document)?;
+    let section = sections.iter().find(|section| section.name() == name);
+    let divisible = section.and_then(|section| section.work.divisible());
     work(
-        section
+        divisible
             .ok_or_else(|| Error::config(format!("no section [{name}] that can be divided")).file(document.file()))?,
     )
 }

@@ -6,7 +6,7 @@ use perf4sight::pipeline::{self, Ending, Options};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_report::{Column, Mode};
 use perf4sight_verb::config::{Setting, Table, Values, path, text};
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::{Context, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb};
 use serde_json::json;
 use std::fs;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ struct Read {
 }
 
 impl Section for Write {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         Ok(Outline {
             steps: vec![format!("write {}", self.text)],
             runs: 90,
@@ -74,7 +74,7 @@ impl Verb for Write {
 }
 
 impl Section for Read {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         Ok(Outline { reads: vec![KeyedPath { key: "file", path: self.file.clone() }], ..Outline::default() })
     }
 }

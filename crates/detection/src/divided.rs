@@ -7,7 +7,7 @@ use super::{Became, Detection, Machine, REPORT, SETTINGS, Setting, Tried};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_machine::{check_kind, claim};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary, check_keeps_results};
+use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary, check_keeps_results};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ impl Divisible for Detection {
         &self.out
     }
 
-    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline_elsewhere(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         self.check_divisible()?;
-        self.foresee()
+        self.outlined()
     }
 
     fn noun(&self) -> Noun {
         Noun { one: "setting", several: "settings" }
     }
 
-    fn items(&self, _: &Foreseen, _: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, _: &PlannedFiles, _: &mut Context) -> Result<Vec<Item>> {
         self.check_divisible()?;
         let asked = self.with_whole_path();
         let rows = store::read(&self.out)?;

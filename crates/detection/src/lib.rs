@@ -5,10 +5,10 @@
 
 mod dataset;
 mod divided;
-mod foreseen;
 mod measurement_run;
 mod page;
 mod parse;
+mod predicted;
 mod settings;
 mod store;
 mod tables;
@@ -30,7 +30,7 @@ use perf4sight_machine::remote::Route;
 use perf4sight_report::{Cell, Column};
 use perf4sight_step::detection::{Measured, Memory};
 use perf4sight_verb::{
-    Context, Divisible, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec,
+    Context, Divisible, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
 };
 use serde_json::json;
 use std::cmp::Ordering;
@@ -191,7 +191,7 @@ impl Verb for Detection {
         self.check()?;
         let asked = self.with_whole_path();
         if let Some(fingerprint) = &self.predict {
-            return foreseen::run(&asked, fingerprint, context);
+            return predicted::run(&asked, fingerprint, context);
         }
         // A run without results leaves no empty folder behind.
         let _out = OutputFolder::new(&self.out);
@@ -200,8 +200,8 @@ impl Verb for Detection {
 }
 
 impl Section for Detection {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
-        Ok(self.foresee()?.check_value("python", || self.check_trainer()))
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
+        Ok(self.outlined()?.check_value("python", || self.check_trainer()))
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
@@ -211,7 +211,7 @@ impl Section for Detection {
 
 impl Detection {
     /// The outline of its work, wherever that is done.
-    fn foresee(&self) -> Result<Outline<'_>> {
+    fn outlined(&self) -> Result<Outline<'_>> {
         self.check_data()?;
         let data = self.task.data.clone();
         let count = counted(self.settings.len() as u64, "setting");

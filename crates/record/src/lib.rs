@@ -34,7 +34,7 @@ use perf4sight_machine::foreground::{Ended, Foreground};
 use perf4sight_machine::program::{files_of, find_with_script};
 use perf4sight_traces::recording_of;
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
@@ -92,14 +92,14 @@ impl Verb for Record {
 }
 
 impl Section for Record {
-    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, planned: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let step = format!(
             "records {} of {}, and times as many",
             counted(self.iterations, "iteration"),
             self.command.join(" ")
         );
         // How many ranks there will be is not known.
-        let there = ["gz", "json"].map(|ending| foreseen.files(&self.out, ending));
+        let there = ["gz", "json"].map(|ending| planned.files(&self.out, ending));
         let there = there.into_iter().collect::<Result<Vec<_>>>()?.concat().into_iter();
         let known = there.filter(|file| process_reports::is_named_so(file));
         let known = known.filter_map(|file| Some(PathBuf::from(file.file_name()?)));

@@ -9,7 +9,7 @@ use crate::plain_step::PlainStep;
 use crate::ranks::Rank;
 use crate::request::{Request, changes};
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
-use crate::waiting::WORTH;
+use crate::waiting::LEAST_SHARE;
 use crate::what_if::{Change, Known, Outcome, parse_with, predict, ratio_of_work, times_of_usual};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median, percentile};
@@ -275,7 +275,7 @@ fn steps(recorded: &Recorded) -> Vec<ReplayedStep> {
 
 /// Nanoseconds of a step, and of one in which the first straggler is as the others; none if it makes nobody wait for long, or no other rank does the same.
 fn without_straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<[f64; 2]> {
-    let first = analysis.first_straggler().filter(|first| first.share >= WORTH)?;
+    let first = analysis.first_straggler().filter(|first| first.share >= LEAST_SHARE)?;
     let number = analysis.job.ranks[first.rank].number;
     let as_others = parse_with(&format!("rank {number} as the others"), &Known::default()).ok()?;
     times_of_usual(recorded, communication, &[as_others]).ok()

@@ -1927,7 +1927,7 @@ fn stages_of_a_pipeline_wait_in_turn_and_a_slow_link_is_told() {
         write(folder.path(), rank as u32, 4, 0, &events);
     }
     let analysis = Analysis::of(read(&folder));
-    assert_eq!(analysis.waiting.in_turn(&analysis.exchanges), 1.0);
+    assert_eq!(analysis.waiting.share_of_messages(&analysis.exchanges), 1.0);
     let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
     assert_eq!((link.ranks, link.times.round(), (1e3 * link.longer).round()), (vec![1, 2], 6.0, 50.0));
     // By clocks that may be 60 us off it need not be slow.

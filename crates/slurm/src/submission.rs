@@ -10,7 +10,7 @@ use super::standing::{Standing, is_finished};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::units::counted;
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Summary};
+use perf4sight_verb::{Context, Divisible, Item, PlannedFiles, Summary};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub fn run(
         let own = active.iter().filter(|run| run.is_of(&context.config));
         tried.extend(own.flat_map(Run::items).map(str::to_owned));
         outputs.extend(active.iter().map(|run| run.folder.join(OUTPUT).display().to_string()));
-        let missing = section.items(&Foreseen::default(), context)?;
+        let missing = section.items(&PlannedFiles::default(), context)?;
         // What was tried in vain is left to the next command.
         if missing.iter().all(|item| tried.contains(&item.name)) {
             return conclude(section, missing.len(), &outputs, context);
@@ -112,10 +112,10 @@ pub fn show(
     section: &dyn Divisible,
     name: &str,
     settings: &Settings,
-    foreseen: &Foreseen,
+    planned: &PlannedFiles,
     context: &mut Context,
 ) -> Result<()> {
-    Request::new(section, name, settings)?.show(foreseen, context)
+    Request::new(section, name, settings)?.show(planned, context)
 }
 
 /// The summary, with what is missing: later sections would take a part of the results for all of them.
@@ -169,8 +169,8 @@ impl<'a> Request<'a> {
     }
 
     /// Prints what would be submitted.
-    fn show(&self, foreseen: &Foreseen, context: &mut Context) -> Result<()> {
-        let items = self.section.items(foreseen, context)?;
+    fn show(&self, planned: &PlannedFiles, context: &mut Context) -> Result<()> {
+        let items = self.section.items(planned, context)?;
         if items.is_empty() {
             context.console.line(format_args!("[{}] nothing is left to submit", self.name));
             return Ok(());
@@ -211,7 +211,7 @@ impl Submission<'_> {
             claimed.extend(standing.claimed().map(str::to_owned));
         }
         self.request.section.prepare()?;
-        let mut items = self.request.section.items(&Foreseen::default(), context)?;
+        let mut items = self.request.section.items(&PlannedFiles::default(), context)?;
         items.retain(|item| !claimed.contains(&item.name));
         if !items.is_empty() {
             self.submit(&items, context)?;

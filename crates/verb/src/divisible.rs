@@ -1,6 +1,6 @@
 //! A section whose work consists of items that several machines can share, each machine writing into a folder of its own.
 
-use super::{Context, Foreseen, Noun, Outline, Summary};
+use super::{Context, Noun, Outline, PlannedFiles, Summary};
 use perf4sight_base::error::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub trait Divisible {
     ///
     /// # Errors
     /// Failures that are certain before anything runs.
-    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>>;
+    fn outline_elsewhere(&self, planned: &PlannedFiles, context: &Context) -> Result<Outline<'_>>;
 
     /// Writes what the machines read, where it is not there yet.
     ///
@@ -73,11 +73,11 @@ pub trait Divisible {
     }
 
     /// The items that have no result yet, in the order in which a single machine would do them. Where results decide what
-    /// else has to be done, those that are known now. What earlier sections and [`Self::prepare`] will write is foreseen.
+    /// else has to be done, those that are known now. `planned` holds what earlier sections and [`Self::prepare`] will write.
     ///
     /// # Errors
     /// Earlier results that cannot be read, settings that are certain to fail.
-    fn items(&self, foreseen: &Foreseen, context: &mut Context) -> Result<Vec<Item>>;
+    fn items(&self, planned: &PlannedFiles, context: &mut Context) -> Result<Vec<Item>>;
 
     /// Whether it measures its machine, so that nothing else may run there.
     fn measures(&self) -> bool {

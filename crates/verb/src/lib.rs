@@ -14,14 +14,14 @@
 pub mod config;
 mod context;
 mod divisible;
-mod foreseen;
 mod outline;
+mod planned;
 mod summary;
 
 pub use context::Context;
 pub use divisible::{Divisible, Item, Part, check_keeps_results};
-pub use foreseen::Foreseen;
 pub use outline::{Check, KeyedPath, Outline};
+pub use planned::PlannedFiles;
 pub use summary::{Finding, Noun, Summary};
 
 use crate::config::{Table, Values};
@@ -63,7 +63,7 @@ pub trait Section: Verb {
     ///
     /// # Errors
     /// Failures that are certain before anything runs.
-    fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>>;
+    fn outline(&self, planned: &PlannedFiles, context: &Context) -> Result<Outline<'_>>;
 
     /// Whether a file in the place of a result is from an earlier run, although the section replaces it only with `overwrite`.
     fn wrote(&self, _file: &Path) -> bool {

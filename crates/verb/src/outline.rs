@@ -1,7 +1,7 @@
 //! The work, inputs and outputs of a section, known before anything runs.
 
 use crate::Context;
-use crate::foreseen::place;
+use crate::planned::place;
 use perf4sight_base::error::Result;
 use std::collections::HashSet;
 use std::fs;

@@ -26,7 +26,9 @@ use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Progress};
 use perf4sight_traces::check;
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{
+    Context, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+};
 use run::Run;
 use serde_json::Value;
 use std::fs;
@@ -128,7 +130,7 @@ fn findings(run: &Run) -> Vec<Finding> {
 }
 
 impl Section for Breakdown {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let read = |key| move |path: &PathBuf| KeyedPath { key, path: path.clone() };
         let traces: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
         Ok(Outline {

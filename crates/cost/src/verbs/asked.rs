@@ -1,7 +1,7 @@
 //! Expands words to networks: folders and patterns become the files in them.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_verb::Foreseen;
+use perf4sight_verb::PlannedFiles;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,17 +21,17 @@ fn files(word: &str) -> Result<Vec<String>> {
 }
 
 /// Whether a word is a pattern, or a folder that is there or that an earlier section fills with networks.
-pub(super) fn is_several(word: &str, foreseen: &Foreseen) -> Result<bool> {
+pub(super) fn is_several(word: &str, planned: &PlannedFiles) -> Result<bool> {
     let path = Path::new(word);
-    let is_folder = path.is_dir() || !foreseen.files(path, "onnx")?.is_empty();
+    let is_folder = path.is_dir() || !planned.files(path, "onnx")?.is_empty();
     Ok(is_folder || is_pattern(word) && !path.exists())
 }
 
 /// Whether a word is a folder that an earlier section fills, though with no network.
-pub(super) fn is_bare(word: &str, foreseen: &Foreseen) -> bool {
+pub(super) fn is_bare(word: &str, planned: &PlannedFiles) -> bool {
     let path = Path::new(word);
     let is_folder = !is_pattern(word) && path.extension().is_none_or(|ending| ending != "onnx");
-    is_folder && foreseen.is_written(path) && foreseen.files(path, "onnx").is_ok_and(|files| files.is_empty())
+    is_folder && planned.is_written(path) && planned.files(path, "onnx").is_ok_and(|files| files.is_empty())
 }
 
 /// The error of a folder without networks.

@@ -12,7 +12,7 @@ use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Step};
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
+use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -125,14 +125,14 @@ impl Wanted {
         does: &str,
         key: &'static str,
         networks: &'a [String],
-        foreseen: &Foreseen,
+        planned: &PlannedFiles,
     ) -> Outline<'a> {
         // A pattern may match files that an earlier section writes.
-        let words = networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
+        let words = networks.iter().filter(|word| !asked::is_pattern(word) && !planned.exists(Path::new(word)));
         let names: Vec<&str> = words.map(String::as_str).filter(|word| !is_file(word)).collect();
         let bare: Vec<&str> =
-            networks.iter().map(String::as_str).filter(|word| asked::is_bare(word, foreseen)).collect();
-        let is_read = |word: &&String| is_file(word) && !asked::is_pattern(word) || foreseen.exists(Path::new(word));
+            networks.iter().map(String::as_str).filter(|word| asked::is_bare(word, planned)).collect();
+        let is_read = |word: &&String| is_file(word) && !asked::is_pattern(word) || planned.exists(Path::new(word));
         let there =
             networks.iter().filter(|word| asked::is_pattern(word)).filter_map(|word| asked::matching(word).ok());
         let files = networks.iter().filter(is_read).cloned().chain(there.flatten());

@@ -20,7 +20,9 @@ use perf4sight_replay::verb::analyze;
 use perf4sight_report::{Cell, Column, Progress, Table, significant};
 use perf4sight_verb::config::Missing::Unset;
 use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, path, text, word};
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{
+    Context, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -369,7 +371,7 @@ fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<Prediction>)> {
 }
 
 impl Section for Train {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         Ok(Outline {
             steps: vec![format!("fits the plans of {}", self.plans.display())],
             reads: self.inputs().map(|(key, path)| KeyedPath { key, path: path.clone() }).collect(),

@@ -13,7 +13,7 @@ use perf4sight_operations::{
 };
 use perf4sight_report::{Cell, Column, Rows, Table, significant};
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Outline, Section, Summary, Verb};
+use perf4sight_verb::{Context, Finding, KeyedPath, Outline, PlannedFiles, Section, Summary, Verb};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -199,7 +199,7 @@ impl TrainOperations {
 }
 
 impl Section for TrainOperations {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let write = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
         Ok(Outline {
             steps: vec![format!("fits the operations of {}", self.folder.display())],

@@ -13,7 +13,7 @@ use perf4sight_step::workload::Optimizer as UpdateRule;
 use perf4sight_verb::config::Conflicts::WithAllBut;
 use perf4sight_verb::config::Missing::{Literal, Unset};
 use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, memory, number, path, word};
-use perf4sight_verb::{Context, Divisible, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Divisible, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
 
 /// The section `[optimize]`.
@@ -189,7 +189,7 @@ impl Verb for Optimize {
 }
 
 impl Section for Optimize {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         match self {
             Optimize::Plans(plans) => Ok(plans.outline()),
             Optimize::Traces(strategy) => strategy.outline(),

@@ -14,7 +14,7 @@ use perf4sight_base::overwrite;
 use perf4sight_base::units::counted;
 use perf4sight_traces::is_own_timeline;
 use perf4sight_verb::config::{self, Values, flag, path};
-use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
 }
 
 impl Section for Collect {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         Ok(traces::outline("joins the traces in", &self.traces, &self.out, || self.check()))
     }
 }

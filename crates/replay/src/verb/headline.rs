@@ -3,7 +3,7 @@
 use crate::Analysis;
 use crate::collectives::{Groups, Operation};
 use crate::replayed::Replayed;
-use crate::waiting::{Activity, Excess, SlowLink, Straggler, WORTH};
+use crate::waiting::{Activity, Excess, LEAST_SHARE, SlowLink, Straggler};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
@@ -74,7 +74,7 @@ fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
     if let Some(sentence) = one_waits(analysis, first, whole).or_else(|| in_turn(analysis, whole, costs)) {
         return sentence;
     }
-    match first.share >= WORTH && certain(analysis, first) {
+    match first.share >= LEAST_SHARE && certain(analysis, first) {
         true => format!(
             "{}{}{}{}{}{}",
             blame(analysis, first, whole),
@@ -84,7 +84,7 @@ fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
             despite_clocks(analysis, first),
             others(analysis, first)
         ),
-        false if first.share >= WORTH && is_occasional(analysis, first) => format!(
+        false if first.share >= LEAST_SHARE && is_occasional(analysis, first) => format!(
             "rank {} makes {} wait now and then: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
             whom(analysis, first.rank),
@@ -125,7 +125,7 @@ fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<Strin
     let waits: Vec<f64> = (0..ranks).filter_map(|rank| Some(analysis.waits(rank)?.mean)).collect();
     let (rank, longest) = waits.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1))?;
     let is_alone = ranks > 2 && first.steadiness < ALONE && longest >= ALONE * waits.iter().sum::<f64>();
-    let is_certain = longest > analysis.waiting.uncertainty && longest >= WORTH * whole;
+    let is_certain = longest > analysis.waiting.uncertainty && longest >= LEAST_SHARE * whole;
     (is_alone && is_certain).then(|| {
         format!(
             "rank {} waits {} of the mean step's {} for the others, which take equally long: it has less to do than they",
@@ -138,14 +138,14 @@ fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<Strin
 
 /// That ranks work in turn, as the stages of a pipeline, which then wait for each other even where none is slow: which one works longest, and which link is slow.
 fn in_turn(analysis: &Analysis, whole: f64, costs: Option<Costs>) -> Option<String> {
-    if analysis.waiting.in_turn(&analysis.exchanges) < MOST {
+    if analysis.waiting.share_of_messages(&analysis.exchanges) < MOST {
         return None;
     }
     let ranks = analysis.job.ranks.len();
     let all: f64 = (0..ranks).filter_map(|rank| Some(analysis.waits(rank)?.mean)).sum();
     let number = |rank: usize| analysis.job.ranks[rank].number;
     let busiest = analysis.stragglers.iter().max_by(|one, other| one.busier.total_cmp(&other.busier))?;
-    let busiest = match busiest.busier >= WORTH * whole {
+    let busiest = match busiest.busier >= LEAST_SHARE * whole {
         true => {
             let costs = costs.filter(|_| analysis.stragglers[0].rank == busiest.rank);
             let [longer, number] = [Milliseconds(busiest.busier).to_string(), number(busiest.rank).to_string()];
@@ -168,7 +168,7 @@ fn in_turn(analysis: &Analysis, whole: f64, costs: Option<Costs>) -> Option<Stri
 /// That some ranks, if they are those asked for, exchange more slowly than others do.
 fn slow_link(analysis: &Analysis, whole: f64, is_asked: impl Fn(&[usize]) -> bool) -> String {
     let link = analysis.waiting.slow_link(&analysis.exchanges);
-    let Some(link) = link.filter(|link| link.longer >= WORTH * whole && is_asked(&link.ranks)) else {
+    let Some(link) = link.filter(|link| link.longer >= LEAST_SHARE * whole && is_asked(&link.ranks)) else {
         return String::new();
     };
     let SlowLink { operation, ranks, times, longer } = link;
@@ -245,7 +245,7 @@ const ALSO: f64 = 0.5;
 
 /// Other ranks that others wait for nearly as long as for the first.
 fn others(analysis: &Analysis, first: &Straggler) -> String {
-    let is_also = |one: &&Straggler| one.caused.mean >= ALSO * first.caused.mean && one.share >= WORTH;
+    let is_also = |one: &&Straggler| one.caused.mean >= ALSO * first.caused.mean && one.share >= LEAST_SHARE;
     let shows = |one: &&Straggler| clocks_show(analysis, one) || durations_show(one) || is_occasional(analysis, one);
     let also = analysis.stragglers.iter().skip(1).take(NAMED).filter(is_also).filter(shows);
     let named = |one: &Straggler| {
@@ -282,7 +282,7 @@ fn despite_clocks(analysis: &Analysis, first: &Straggler) -> String {
 /// Whether waiting for the first straggler is long and steady, and only clocks are too uncertain to be sure of it.
 fn clocks_hide(analysis: &Analysis, first: &Straggler) -> bool {
     let is_uncertain = analysis.waiting.uncertainty >= HIDING * first.caused.mean;
-    first.share >= WORTH && first.steadiness >= STEADY && is_uncertain
+    first.share >= LEAST_SHARE && first.steadiness >= STEADY && is_uncertain
 }
 
 /// Clocks that are uncertain by this share of the waiting may explain it, as may what takes longer by this share of it.

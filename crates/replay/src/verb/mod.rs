@@ -39,7 +39,7 @@ use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
 use perf4sight_traces::rank_list;
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Finding, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -282,7 +282,7 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
 }
 
 impl Section for Replay {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let outline = Outline::of_traces("compares the ranks in", &self.traces)
             .results("out", &self.out, files::NAMES)
             .check_value("out", || self.files().map(drop))

@@ -11,7 +11,7 @@ use perf4sight_base::units::{Milliseconds, Percent, counted};
 use perf4sight_report::{Column, Table};
 use perf4sight_traces::shortened::brief;
 use perf4sight_verb::config::{self, Values, flag, path};
-use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
 
 const TABLE: config::Table = config::Table {
@@ -127,7 +127,7 @@ fn table<'a>(title: &str, operations: impl Iterator<Item = &'a Operation>) -> Ta
 }
 
 impl Section for Statistic {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         Ok(traces::outline("counts the operations in", &self.traces, &self.out, || self.check()))
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// The name that stands for all activities of a kind.
-const TOGETHER: &str = "all together";
+const ALL_TOGETHER: &str = "all together";
 
 /// When a later start happens, as part of a name.
 const BEFORE: &str = "before its step";
@@ -56,7 +56,7 @@ impl Activity {
 
     /// The activity that stands for all of its kind. A later start, and time that is not recorded, keep their place in the step.
     pub(super) fn together(&self) -> Self {
-        let all = || TOGETHER.to_owned();
+        let all = || ALL_TOGETHER.to_owned();
         match self {
             Activity::Kernel(_) => Activity::Kernel(all()),
             Activity::DataLoading(_) => Activity::DataLoading(all()),
@@ -70,7 +70,7 @@ impl Activity {
 
     pub(crate) fn is_together(&self) -> bool {
         let doing = if let Activity::Before(doing) = self { doing } else { self };
-        doing.name() == TOGETHER
+        doing.name() == ALL_TOGETHER
     }
 
     /// Whether it is before its step, not in it.

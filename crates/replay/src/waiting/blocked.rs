@@ -11,7 +11,7 @@ const WAITS: [&str; 2] = ["::wait_tensor", "c10d::wait"];
 /// Shorter operators do not show whether they wait, in nanoseconds.
 const SHORTEST: i64 = 100_000;
 /// An operator ends with an exchange if it ends within this share of its own length before or after it.
-const TOGETHER: f64 = 0.1;
+const CLOSE: f64 = 0.1;
 /// An operator waits if this share of its calls that begin during an exchange end with one; by chance
 /// only every fifth does.
 const CONSISTENT: f64 = 0.8;
@@ -73,7 +73,7 @@ impl Exchanging {
 
     /// Whether an exchange ends when a piece of time does.
     fn end_with(&self, (start, end): Interval) -> bool {
-        let around = (TOGETHER * (end - start) as f64) as i64;
+        let around = (CLOSE * (end - start) as f64) as i64;
         let place = self.ends.partition_point(|stop| *stop < end.saturating_sub(around));
         self.ends.get(place).is_some_and(|stop| *stop <= end.saturating_add(around))
     }

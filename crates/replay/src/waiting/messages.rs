@@ -5,7 +5,7 @@ use crate::collectives::{Exchanges, Operation};
 
 impl Waiting {
     /// The share of all waiting that is for messages, from 0 to 1.
-    pub fn in_turn(&self, exchanges: &Exchanges) -> f64 {
+    pub fn share_of_messages(&self, exchanges: &Exchanges) -> f64 {
         let mut waiting = [0.0; 2];
         for timed in self.exchanges.iter().filter(|timed| exchanges.all[timed.exchange].step.is_some()) {
             let waits = timed.parts.iter().filter_map(|(rank, _)| timed.waiting(*rank));

@@ -14,7 +14,7 @@ pub use activity::{Activity, activities};
 pub(crate) use blocked::blocked;
 pub use slow_link::SlowLink;
 pub use spans::{Span, State, spans};
-pub(crate) use straggler::WORTH;
+pub(crate) use straggler::LEAST_SHARE;
 pub use straggler::{Excess, Straggler, stragglers};
 pub use timed::Timed;
 

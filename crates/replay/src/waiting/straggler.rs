@@ -50,7 +50,7 @@ impl Excess {
 }
 
 /// Differences below this share of the waiting that a rank causes are not reported; nor is waiting below this share of a step.
-pub(crate) const WORTH: f64 = 0.02;
+pub(crate) const LEAST_SHARE: f64 = 0.02;
 
 /// The ranks of a job, the one that the others wait for longest first. `activities` are those of
 /// [`super::activities`].
@@ -67,7 +67,7 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
             (0..job.ranks.len()).all(|other| step.caused(other) <= step.caused(rank)) && step.caused(rank) > 0.0
         };
         let longest = waiting.steps.iter().map(|step| step.caused(rank)).fold(0.0, f64::max);
-        let is_long = |step: &Matrix| step.caused(rank) >= (WORTH * step.length as f64).max(LONG * longest);
+        let is_long = |step: &Matrix| step.caused(rank) >= (LEAST_SHARE * step.length as f64).max(LONG_WAIT * longest);
         let steady = waiting.steps.iter().filter(|step| most(step)).count();
         let is_occasion = |step: &usize| most(&waiting.steps[*step]) && is_long(&waiting.steps[*step]);
         let occasions: Vec<usize> = all.iter().copied().filter(is_occasion).collect();
@@ -80,11 +80,11 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
             busier: busier(rank, &usual),
             of_all: own / of_all.max(f64::MIN_POSITIVE),
             occasions: occasions.iter().map(|step| waiting.steps[*step].caused(rank) / 1e6).collect(),
-            excess: excess(rank, &usual, WORTH * caused.mean),
+            excess: excess(rank, &usual, LEAST_SHARE * caused.mean),
             on_occasions: false,
             caused,
         };
-        let least = WORTH * straggler.caused.mean;
+        let least = LEAST_SHARE * straggler.caused.mean;
         let of_kinds = Straggler { excess: excess(rank, &usual_together, least), ..straggler.clone() };
         let by_name = straggler.or_on_occasions(&occasions, activities).or_on_average(activities);
         Some(by_name.or_together(of_kinds.or_on_occasions(&occasions, &together).or_on_average(&together)))
@@ -128,10 +128,10 @@ impl Straggler {
     /// is in no median over all of them.
     fn or_on_occasions(self, steps: &[usize], activities: &[Vec<BTreeMap<Activity, i64>>]) -> Self {
         let all = activities.first().map_or(0, Vec::len);
-        if steps.is_empty() || steps.len() as f64 > OCCASIONAL * all as f64 {
+        if steps.is_empty() || steps.len() as f64 > MOST_OCCASIONS * all as f64 {
             return self;
         }
-        let then = excess(self.rank, &of_step(activities, steps, median), WORTH * self.caused.mean);
+        let then = excess(self.rank, &of_step(activities, steps, median), LEAST_SHARE * self.caused.mean);
         match longest(&then) * steps.len() as f64 > longest(&self.excess) * all as f64 {
             true => Straggler { excess: then, on_occasions: true, ..self },
             false => self,
@@ -145,7 +145,7 @@ impl Straggler {
         if self.on_occasions || self.is_explained() {
             return self;
         }
-        let on_average = excess(self.rank, &of_step(activities, &all, mean), WORTH * self.caused.mean);
+        let on_average = excess(self.rank, &of_step(activities, &all, mean), LEAST_SHARE * self.caused.mean);
         let on_average = Straggler { excess: on_average, ..self.clone() };
         if on_average.is_explained() { on_average } else { self }
     }
@@ -163,7 +163,7 @@ impl Straggler {
 
     /// Whether the largest difference from the others explains most of the waiting.
     fn is_explained(&self) -> bool {
-        longest(&self.excess) >= MOST * self.to_explain()
+        longest(&self.excess) >= HALF * self.to_explain()
     }
 }
 
@@ -182,12 +182,12 @@ fn longest(excess: &[Excess]) -> f64 {
 }
 
 /// This share of waiting is most of it.
-const MOST: f64 = 0.5;
+const HALF: f64 = 0.5;
 
 /// Steps in which the others wait less than this share of the longest waiting for a rank are none of its occasions.
-const LONG: f64 = 0.2;
+const LONG_WAIT: f64 = 0.2;
 /// The others wait for a rank now and then if they do in at most this share of the steps.
-const OCCASIONAL: f64 = 0.8;
+const MOST_OCCASIONS: f64 = 0.8;
 
 /// Milliseconds of each activity of each rank in a step: the `middle` (median or mean) over these steps.
 fn of_step<'a>(

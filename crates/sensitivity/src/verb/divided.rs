@@ -19,7 +19,7 @@ use perf4sight_base::{atomic_write, input_file};
 use perf4sight_limit::{Limiter, Survey};
 use perf4sight_machine::description::Description;
 use perf4sight_machine::{Setting, Watch, check_kind};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary, check_keeps_results};
+use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary, check_keeps_results};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Divisible for Sensitivity {
         1
     }
 
-    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline_elsewhere(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         self.check_divisible()?;
         let outline = Outline {
             steps: vec![format!(
@@ -68,7 +68,7 @@ impl Divisible for Sensitivity {
         Noun { one: "point", several: "points" }
     }
 
-    fn items(&self, _: &Foreseen, context: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, _: &PlannedFiles, context: &mut Context) -> Result<Vec<Item>> {
         self.check_divisible()?;
         let item = |name: String, time: Duration| Item { group: name.clone(), name, time: RUNS * time };
         let Some(around) = self.seen()? else {

@@ -51,7 +51,7 @@ use perf4sight_machine::Watch;
 use perf4sight_machine::measurement_lock::{self, MeasurementLock};
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::{
-    Context, Divisible, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec,
+    Context, Divisible, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
 };
 use profile::Profile;
 use regex::Regex;
@@ -287,7 +287,7 @@ fn check_positive(cpus: Option<f64>) -> Result<()> {
 }
 
 impl Section for Sensitivity {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
         let outline = self.checked(Outline {
             steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],

@@ -25,7 +25,7 @@ use perf4sight_base::units::Bytes;
 use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Quantity, Workload};
-use perf4sight_verb::{Context, Foreseen, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use search::{Findings, Search};
 
@@ -64,7 +64,7 @@ impl Verb for Advise {
     /// Tries alternative values and reports those that help.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
-        self.check_network(&Foreseen::default())?;
+        self.check_network(&PlannedFiles::default())?;
         // With one device there is exactly one answer.
         let device = self.wanted.devices(context)?.swap_remove(0);
         let fingerprints = &device.fingerprints;
@@ -99,8 +99,8 @@ impl Advise {
     }
 
     /// Refuses a folder, which may be written by then, and a pattern.
-    fn check_network(&self, foreseen: &Foreseen) -> Result<()> {
-        match asked::is_several(&self.network, foreseen)? {
+    fn check_network(&self, planned: &PlannedFiles) -> Result<()> {
+        match asked::is_several(&self.network, planned)? {
             false => Ok(()),
             true => Err(Error::usage(format!("advice is of one network, and {} may be several", self.network))
                 .expected("a file, or the name of a known network")),
@@ -148,10 +148,10 @@ impl Advise {
 }
 
 impl Section for Advise {
-    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, planned: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let does = format!("advises on {} of {}", self.wanted.stage, self.network);
-        let outline = self.wanted.outline(&does, "network", std::slice::from_ref(&self.network), foreseen);
-        let is_one = self.check_network(foreseen);
+        let outline = self.wanted.outline(&does, "network", std::slice::from_ref(&self.network), planned);
+        let is_one = self.check_network(planned);
         let mut outline = outline.check_value("network", move || is_one.clone());
         // Before the networks are read.
         outline.checks.rotate_right(1);

@@ -14,7 +14,7 @@ use perf4sight_network::zoo::Images;
 use perf4sight_onnx as onnx;
 use perf4sight_report::{Progress, Table};
 use perf4sight_verb::config::{self, Setting, Values, flag, integer, path, text, word};
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, Verb};
 use rayon::prelude::*;
 use serde_json::json;
 use source::{Loaded, Source};
@@ -117,7 +117,7 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
 }
 
 impl Section for CreateNetworkDataset {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
         let tables = [VARIANTS, UNPRUNABLE].map(|name| self.folder().join(name));
         let writes = variants.map(|variant| self.file(&variant)).chain(tables);

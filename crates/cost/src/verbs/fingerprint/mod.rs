@@ -2,8 +2,8 @@
 
 mod assess;
 mod facts;
-mod foreseen_rows;
 mod parse;
+mod planned_rows;
 pub mod report;
 mod settings;
 
@@ -14,7 +14,7 @@ use assess::Assessed;
 use perf4sight_base::error::Result;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, Verb};
 use report::Evidence;
 use std::path::{Path, PathBuf};
 
@@ -134,7 +134,7 @@ fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Proven
 }
 
 impl Section for FingerprintSection {
-    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, planned: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         self.check_target()?;
         let networks = KeyedPath::new("pruned_models_storedir", &self.networks);
         let platform = self.platform.iter().filter(|word| Platform::is_file(word));
@@ -144,7 +144,7 @@ impl Section for FingerprintSection {
         let report = self.report_folder();
         let reports = ["report.html", "report.json", "predictions.csv"].map(|name| report.join(name));
         let fitted = self.sources.iter().filter(|source| self.fits(source));
-        let lacking = fitted.map(|source| self.lacking(source, foreseen)).collect::<Result<Vec<_>>>()?;
+        let lacking = fitted.map(|source| self.lacking(source, planned)).collect::<Result<Vec<_>>>()?;
         let outline = Outline {
             steps: self.sources.iter().map(|source| self.step(source)).chain(lacking.into_iter().flatten()).collect(),
             reads: self
@@ -159,7 +159,7 @@ impl Section for FingerprintSection {
         };
         let fitted = self.sources.iter().filter(|source| self.fits(source));
         let outline = fitted.fold(outline, |outline, source| {
-            let rows = self.most_rows(source, foreseen);
+            let rows = self.most_rows(source, planned);
             outline.check_value(source.fit_key, move || self.check_rows(source, rows.clone()?))
         });
         Ok(outline.check_value("model_storedir", || self.check_replaced()))

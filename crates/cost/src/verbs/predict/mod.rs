@@ -21,7 +21,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_report::Progress;
 use perf4sight_step::workload::Workload;
-use perf4sight_verb::{Context, Foreseen, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 
@@ -136,10 +136,10 @@ impl Predict {
 }
 
 impl Section for Predict {
-    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline(&self, planned: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let does = format!("predicts {} of {}", self.wanted.stage, self.networks.join(", "));
         let source = self.wanted.source.reads().into_iter().map(|read| read.path);
-        let outline = self.wanted.outline(&does, "networks", &self.networks, foreseen);
+        let outline = self.wanted.outline(&does, "networks", &self.networks, planned);
         Ok(outline.check("output", source, |context| self.check_output(context)))
     }
 }

@@ -6,14 +6,14 @@ use super::test_config::{self, NetworkTests};
 use crate::plan::Sweep;
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result, suggestion};
-use perf4sight_verb::Foreseen;
+use perf4sight_verb::PlannedFiles;
 use std::path::{Path, PathBuf};
 
 impl Profile {
     /// The tests of every network: at all levels that exist or will exist, or as in the test configuration.
-    pub(super) fn tests(&self, foreseen: &Foreseen) -> Result<Vec<NetworkTests>> {
+    pub(super) fn tests(&self, files: &PlannedFiles) -> Result<Vec<NetworkTests>> {
         if self.create_config {
-            let asked = self.networks.iter().map(|network| self.network_tests(network, foreseen));
+            let asked = self.networks.iter().map(|network| self.network_tests(network, files));
             return asked.chain(self.calibration_tests().map(Ok)).collect();
         }
         let files = test_config::files(&self.places.test_config, &self.names());
@@ -22,8 +22,8 @@ impl Profile {
         Ok(sections.into_iter().flatten().collect())
     }
 
-    fn network_tests(&self, network: &str, foreseen: &Foreseen) -> Result<NetworkTests> {
-        let files = foreseen.files(&self.places.networks, "onnx")?;
+    fn network_tests(&self, network: &str, files: &PlannedFiles) -> Result<NetworkTests> {
+        let files = files.files(&self.places.networks, "onnx")?;
         let variant =
             |file: &PathBuf| Variant::parse(stem(file), [network]).ok().map(|variant| (variant, file.clone()));
         let mut levels: Vec<(Variant, PathBuf)> = files.iter().filter_map(variant).collect();
@@ -60,10 +60,10 @@ impl Profile {
 
     /// Every configuration in the order it runs; files that only exist on the device are searched for in the local
     /// folder.
-    pub(super) fn planned(&self, tests: &[NetworkTests], foreseen: &Foreseen) -> Vec<Planned> {
+    pub(super) fn planned(&self, tests: &[NetworkTests], files: &PlannedFiles) -> Vec<Planned> {
         planned::of(tests, self.order, |on_device| {
             let here = self.places.networks.join(stem(on_device)).with_added_extension("onnx");
-            if foreseen.exists(on_device) || !foreseen.exists(&here) { on_device.to_owned() } else { here }
+            if files.exists(on_device) || !files.exists(&here) { on_device.to_owned() } else { here }
         })
     }
 }

@@ -10,7 +10,7 @@ use perf4sight_network::zoo::calibration;
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::Variable;
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Foreseen, KeyedPath, Outline};
+use perf4sight_verb::{KeyedPath, Outline, PlannedFiles};
 use std::fs;
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ impl Profile {
     }
 
     /// The files that exist and those that will be written; adds the latter to the outline.
-    pub(super) fn foresee_calibration_networks(&self, foreseen: &Foreseen, outline: &mut Outline) -> Foreseen {
+    pub(super) fn with_calibration_networks(&self, files: &PlannedFiles, outline: &mut Outline) -> PlannedFiles {
         let missing = self.calibration_files().map(|(_, path)| path).filter(|path| !path.exists());
         let writes: Vec<KeyedPath> = missing.map(|path| KeyedPath { key: "local_model_loc", path }).collect();
         if !writes.is_empty() {
@@ -94,7 +94,7 @@ impl Profile {
             outline.steps.push(format!("writes {} calibration networks to {folder}", writes.len()));
         }
         outline.writes.extend(writes);
-        let mut all = foreseen.clone();
+        let mut all = files.clone();
         all.add(outline);
         all
     }

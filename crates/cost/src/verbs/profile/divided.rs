@@ -15,7 +15,7 @@ use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_machine::{Setting, check_kind, claim, differences};
 use perf4sight_step::workload::{Quantity, Stage, Variable};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary};
+use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -37,18 +37,18 @@ impl Divisible for Profile {
         Noun { one: "configuration", several: "configurations" }
     }
 
-    fn outline_elsewhere(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline_elsewhere(&self, files: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         self.check_divisible()?;
-        let tests = self.tests(foreseen)?;
-        let mut outline = Outline { reads: self.inputs(&tests, foreseen), ..Outline::default() };
-        let foreseen = &self.foresee_calibration_networks(foreseen, &mut outline);
+        let tests = self.tests(files)?;
+        let mut outline = Outline { reads: self.inputs(&tests, files), ..Outline::default() };
+        let files = &self.with_calibration_networks(files, &mut outline);
         if self.create_config {
-            self.foresee_config(&tests, &mut outline);
+            self.outline_config(&tests, &mut outline);
         }
-        let planned = self.planned(&tests, foreseen);
+        let planned = self.planned(&tests, files);
         outline.runs = self.ahead(&planned)?.len();
         outline.steps.push(format!("measures {} configurations on other machines, by Slurm", outline.runs));
-        self.foresee_rows(&planned, &mut outline);
+        self.outline_rows(&planned, &mut outline);
         Ok(outline)
     }
 
@@ -56,11 +56,11 @@ impl Divisible for Profile {
         self.write_calibration_networks()
     }
 
-    fn items(&self, foreseen: &Foreseen, _: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, files: &PlannedFiles, _: &mut Context) -> Result<Vec<Item>> {
         self.check_divisible()?;
-        let tests = self.tests(foreseen)?;
-        let foreseen = &self.foresee_calibration_networks(foreseen, &mut Outline::default());
-        let planned = self.planned(&tests, foreseen);
+        let tests = self.tests(files)?;
+        let files = &self.with_calibration_networks(files, &mut Outline::default());
+        let planned = self.planned(&tests, files);
         let (seconds, factor) = (estimate::each(planned.iter(), &self.device), self.pace(&planned)?);
         let ahead = self.ahead(&planned)?;
         let mut items: Vec<Item> = Vec::new();
@@ -83,7 +83,7 @@ impl Divisible for Profile {
 
     fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
         let own = self.of_part(part)?;
-        let present = Foreseen::default();
+        let present = PlannedFiles::default();
         let tests = own.tests(&present)?;
         let planned = self.chosen(own.planned(&tests, &present), part.items)?;
         let devices = own.open_devices(&tests, &context.executable)?;
@@ -115,7 +115,7 @@ impl Divisible for Profile {
     }
 
     fn conclude(&self, context: &mut Context) -> Result<Summary> {
-        let present = Foreseen::default();
+        let present = PlannedFiles::default();
         let tests = self.tests(&present)?;
         let planned = self.planned(&tests, &present);
         let Some(provenance) = Provenance::load(&self.places.log_dir)? else {

@@ -38,7 +38,7 @@ use crate::plan::Plan;
 use perf4sight_base::error::Result;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Step, Variable};
-use perf4sight_verb::{Context, Divisible, Foreseen, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::{Context, Divisible, Outline, PlannedFiles, Section, Spec, Summary, Verb};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use test_config::NetworkTests;
@@ -82,8 +82,8 @@ struct Places {
 }
 
 impl Section for Profile {
-    fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline<'_>> {
-        self.foresee(foreseen, &context.executable)
+    fn outline(&self, files: &PlannedFiles, context: &Context) -> Result<Outline<'_>> {
+        self.outlined(files, &context.executable)
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
@@ -93,7 +93,7 @@ impl Section for Profile {
 
 impl Verb for Profile {
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let present = Foreseen::default();
+        let present = PlannedFiles::default();
         let tests = self.tests(&present)?;
         self.write_calibration_networks()?;
         if !self.run_profiling {
@@ -121,7 +121,7 @@ impl Profile {
     fn measure(
         &self,
         tests: &[NetworkTests],
-        present: &Foreseen,
+        present: &PlannedFiles,
         context: &mut Context,
     ) -> Result<(Counts, Vec<(&'static str, PathBuf)>)> {
         let devices = self.open_devices(tests, &context.executable)?;

@@ -10,31 +10,31 @@ use crate::records::{Identity, PROVENANCE_FILE, row_file};
 use perf4sight_base::error::Result;
 use perf4sight_machine::description::Description;
 use perf4sight_step::workload::Variable;
-use perf4sight_verb::{Foreseen, KeyedPath, Outline};
+use perf4sight_verb::{KeyedPath, Outline, PlannedFiles};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl Profile {
-    pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline<'_>> {
-        let tests = self.tests(foreseen)?;
-        let mut outline = Outline { reads: self.inputs(&tests, foreseen), ..Outline::default() };
-        let foreseen = &self.foresee_calibration_networks(foreseen, &mut outline);
+    pub(super) fn outlined(&self, files: &PlannedFiles, executable: &Path) -> Result<Outline<'_>> {
+        let tests = self.tests(files)?;
+        let mut outline = Outline { reads: self.inputs(&tests, files), ..Outline::default() };
+        let files = &self.with_calibration_networks(files, &mut outline);
         if self.create_config {
-            self.foresee_config(&tests, &mut outline);
+            self.outline_config(&tests, &mut outline);
             outline = outline.check_value("test_config", || self.check_config());
         }
         if self.run_profiling {
             outline.warnings.extend(self.idle_limit());
-            self.foresee_runs(&tests, foreseen, executable, &mut outline)?;
+            self.outline_runs(&tests, files, executable, &mut outline)?;
         }
         Ok(outline)
     }
 
     /// The files that it reads: networks that are there or that an earlier section writes, what to measure, what the device is.
-    pub(super) fn inputs(&self, tests: &[NetworkTests], foreseen: &Foreseen) -> Vec<KeyedPath> {
-        let networks = self.planned(tests, foreseen).into_iter().map(|planned| planned.file);
-        let networks: BTreeSet<PathBuf> = networks.filter(|file| foreseen.exists(file)).collect();
+    pub(super) fn inputs(&self, tests: &[NetworkTests], files: &PlannedFiles) -> Vec<KeyedPath> {
+        let networks = self.planned(tests, files).into_iter().map(|planned| planned.file);
+        let networks: BTreeSet<PathBuf> = networks.filter(|file| files.exists(file)).collect();
         let networks = networks.into_iter().map(|file| KeyedPath::new("local_model_loc", file));
         let configs = if self.create_config { Vec::new() } else { self.config_files() };
         let configs = configs.into_iter().map(|file| KeyedPath::new("test_config", file));
@@ -53,7 +53,7 @@ impl Profile {
         is_here.then(|| Description::here().beyond("mem_limit", self.device.mem_limit)).flatten()
     }
 
-    pub(super) fn foresee_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
+    pub(super) fn outline_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
         let file = &self.places.test_config;
         let variants: usize = tests.iter().map(|tests| tests.files.len()).sum();
         let networks = self.names().join(", ");
@@ -65,18 +65,18 @@ impl Profile {
         self.config_files().iter().try_for_each(|file| test_config::check_replaced(file))
     }
 
-    fn foresee_runs(
+    fn outline_runs(
         &self,
         tests: &[NetworkTests],
-        foreseen: &Foreseen,
+        files: &PlannedFiles,
         executable: &Path,
         outline: &mut Outline,
     ) -> Result<()> {
         let devices = self.open_devices(tests, executable)?;
         let device = &devices[0];
-        let planned = self.offered(self.planned(tests, foreseen), &**device);
+        let planned = self.offered(self.planned(tests, files), &**device);
         // Files that an earlier section will write cannot be read yet.
-        let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
+        let there = planned.iter().filter(|planned| planned.file.exists() || !files.exists(&planned.file));
         check_all(&**device, &there.map(Planned::job).collect::<Vec<_>>())?;
         let log_dir = &self.places.log_dir;
         let (ledger, earlier) = match self.save {
@@ -113,14 +113,14 @@ impl Profile {
             });
         }
         if self.save {
-            self.foresee_rows(&planned, outline);
+            self.outline_rows(&planned, outline);
         } else {
             outline.steps.push(NOT_KEPT.to_owned());
         }
         Ok(())
     }
 
-    pub(super) fn foresee_rows(&self, planned: &[Planned], outline: &mut Outline) {
+    pub(super) fn outline_rows(&self, planned: &[Planned], outline: &mut Outline) {
         let log_dir = &self.places.log_dir;
         outline.steps.push(format!("appends rows to {}/{{{}}}/{{variant}}-gt.csv", log_dir.display(), self.words()));
         let row = |row: Identity| (row_file(log_dir, row.variable, &row.variant), row.workload.step.row_words());

@@ -5,7 +5,7 @@ use super::{SEARCHES, Strategy};
 use crate::passes::searched_graph;
 use crate::search::{Checkpoint, Fused, Search, Searches, UnitGraph, identity};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Noun, Outline, Part, Summary};
+use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Divisible for Strategy {
         false
     }
 
-    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline<'_>> {
+    fn outline_elsewhere(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         self.outline()
     }
 
@@ -31,7 +31,7 @@ impl Divisible for Strategy {
         Noun { one: "search", several: "searches" }
     }
 
-    fn items(&self, _: &Foreseen, _: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, _: &PlannedFiles, _: &mut Context) -> Result<Vec<Item>> {
         let Some(graph) = self.graph()? else { return Ok(Vec::new()) };
         let first = Fused::new(&graph, self.wanted.simulate);
         let mut items = Vec::new();

@@ -7,7 +7,7 @@ use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Console, Mode, Settings};
 use perf4sight_step::workload::Optimizer as UpdateRule;
-use perf4sight_verb::{Divisible, Foreseen, Part};
+use perf4sight_verb::{Divisible, Part, PlannedFiles};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -151,7 +151,7 @@ fn divided_searches_give_the_files_of_one_machine() {
     one.run(&mut context()).unwrap();
     let names = || {
         divided
-            .items(&Foreseen::default(), &mut context())
+            .items(&PlannedFiles::default(), &mut context())
             .unwrap()
             .into_iter()
             .map(|item| item.name)

@@ -52,7 +52,7 @@ fn task(asked: &Sensitivity, items: &[String], number: usize, job: &SimulatedJob
 }
 
 fn names(asked: &Sensitivity) -> Vec<String> {
-    asked.items(&Foreseen::default(), &mut context()).unwrap().into_iter().map(|item| item.name).collect()
+    asked.items(&PlannedFiles::default(), &mut context()).unwrap().into_iter().map(|item| item.name).collect()
 }
 
 /// All rounds, a point a task; how many there were.
@@ -144,7 +144,7 @@ fn a_budget_ends_the_rounds() {
 fn what_cannot_be_divided_or_compared_is_refused() {
     let folder = TempDir::new().unwrap();
     let refused = |asked: &Sensitivity| {
-        asked.items(&Foreseen::default(), &mut context()).err().map(|error| error.to_string()).unwrap()
+        asked.items(&PlannedFiles::default(), &mut context()).err().map(|error| error.to_string()).unwrap()
     };
     assert!(refused(&Sensitivity { overwrite: true, ..asked(&folder, "out") }).contains("submit everything again"));
     // Points that were measured here are of a machine that nobody wrote down.

@@ -9,13 +9,13 @@ use std::path::{Component, Path, PathBuf};
 
 /// The files that exist when a section starts: those on disk and those that earlier sections write.
 #[derive(Debug, Clone, Default)]
-pub struct Foreseen {
+pub struct PlannedFiles {
     /// Places, so that it does not matter how a path is spelled.
     written: BTreeSet<PathBuf>,
     rows: BTreeMap<PathBuf, Vec<String>>,
 }
 
-impl Foreseen {
+impl PlannedFiles {
     /// Adds the files that a section will write.
     pub fn add(&mut self, outline: &Outline<'_>) {
         self.written.extend(outline.written().map(|written| place(&written.path)));
@@ -98,8 +98,8 @@ mod tests {
         symlink("there", at("link")).unwrap();
         symlink("there/new/net.onnx", at("dangling")).unwrap();
         symlink("there/new", at("folder")).unwrap();
-        let mut foreseen = Foreseen::default();
-        foreseen.add(&Outline { writes: vec![KeyedPath::new("out", at("there/new/net.onnx"))], ..Outline::default() });
+        let mut planned = PlannedFiles::default();
+        planned.add(&Outline { writes: vec![KeyedPath::new("out", at("there/new/net.onnx"))], ..Outline::default() });
         for name in [
             "there/new/net.onnx",
             "link/new/net.onnx",
@@ -108,12 +108,12 @@ mod tests {
             "folder/net.onnx",
             "link/../there/new",
         ] {
-            assert!(foreseen.exists(&at(name)), "{name}");
+            assert!(planned.exists(&at(name)), "{name}");
         }
         for name in ["there/new/other.onnx", "new/net.onnx", "there/new/../net.onnx"] {
-            assert!(!foreseen.exists(&at(name)), "{name}");
+            assert!(!planned.exists(&at(name)), "{name}");
         }
-        assert_eq!(foreseen.files(&at("link/new"), "onnx").unwrap(), [at("link/new/net.onnx")]);
+        assert_eq!(planned.files(&at("link/new"), "onnx").unwrap(), [at("link/new/net.onnx")]);
     }
 
     /// A path that no file system takes is no place, and is given back at once.

@@ -5,7 +5,7 @@ use crate::fingerprint::{FEWEST_ROWS, Levels};
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_verb::Foreseen;
+use perf4sight_verb::PlannedFiles;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -21,14 +21,14 @@ impl FingerprintSection {
     }
 
     /// The most rows to fit on that will be there; none where no earlier section measures any, and those that are there count.
-    pub(super) fn most_rows(&self, source: &Source, foreseen: &Foreseen) -> Result<Option<usize>> {
-        if !source.fit.iter().any(|folder| foreseen.is_written(folder)) {
+    pub(super) fn most_rows(&self, source: &Source, planned: &PlannedFiles) -> Result<Option<usize>> {
+        if !source.fit.iter().any(|folder| planned.is_written(folder)) {
             return Ok(None);
         }
         let wanted = self.step.row_words();
         let mut rows = 0;
-        for (_, file) in self.row_files(source, foreseen)?.iter().filter(|(level, _)| self.fit.levels.contain(*level)) {
-            rows += foreseen.rows(file).iter().filter(|row| **row == wanted).count();
+        for (_, file) in self.row_files(source, planned)?.iter().filter(|(level, _)| self.fit.levels.contain(*level)) {
+            rows += planned.rows(file).iter().filter(|row| **row == wanted).count();
             // Those of other steps are counted, too.
             rows += input_file::text_if_there(file, "count its rows")?.map_or(0, |text| text.lines().count());
         }
@@ -37,9 +37,9 @@ impl FingerprintSection {
 
     /// Levels to fit on for which no file of rows exists or will exist, in words; none if no level is missing, or no
     /// file is known.
-    pub(super) fn lacking(&self, source: &Source, foreseen: &Foreseen) -> Result<Option<String>> {
+    pub(super) fn lacking(&self, source: &Source, planned: &PlannedFiles) -> Result<Option<String>> {
         let Levels::Only(wanted) = &self.fit.levels else { return Ok(None) };
-        let there: BTreeSet<u8> = self.row_files(source, foreseen)?.into_iter().map(|(level, _)| level).collect();
+        let there: BTreeSet<u8> = self.row_files(source, planned)?.into_iter().map(|(level, _)| level).collect();
         let absent: Vec<String> = wanted.difference(&there).map(u8::to_string).collect();
         Ok((!there.is_empty() && !absent.is_empty()).then(|| {
             format!("will find no {} rows of levels {}: nothing here measures them", source.quantity, absent.join(", "))
@@ -47,11 +47,11 @@ impl FingerprintSection {
     }
 
     /// The files of rows of the networks to fit on that are there or will be, with their levels.
-    fn row_files(&self, source: &Source, foreseen: &Foreseen) -> Result<Vec<(u8, PathBuf)>> {
+    fn row_files(&self, source: &Source, planned: &PlannedFiles) -> Result<Vec<(u8, PathBuf)>> {
         let networks = self.fit.networks.iter().map(String::as_str);
         let mut found = Vec::new();
         for folder in &source.fit {
-            found.extend(foreseen.files(folder, "csv")?.into_iter().filter_map(|file| {
+            found.extend(planned.files(folder, "csv")?.into_iter().filter_map(|file| {
                 let variant =
                     Variant::parse(file.file_stem()?.to_str()?.strip_suffix("-gt")?, networks.clone()).ok()?;
                 Some((variant.level, file))
