@@ -2,6 +2,7 @@
 the operators whose kernels borrow memory, each on an input of its own."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -10,6 +11,8 @@ from ._errors import NetworkError
 
 # Operators that such a network may run, and how many images they read; what others borrow is no part of the answer.
 IMAGES = {"convolution": 1, "batch_norm": 1, "attention": 3}
+# What users call them.
+NAMES = {"batch_norm": "batch or instance norm"}
 # How many times as many samples are followed, too.
 MANY = 256
 # By how much what a sample takes may differ between few and many.
@@ -65,8 +68,8 @@ class Kernel:
 def network(module: Any, inputs: Any, stage: str, settings: Dict[str, Any], name: Optional[str], holds_outputs: bool) -> "Optional[_network.Network]":
     """The network that the program is asked about instead of a module; None where its passes cannot be followed, or such a network not be written."""
     given = _inputs.read(module.forward, inputs)
-    again = (settings.get("checkpoint") or "none") != "none"
-    passes = None if again else _following.passes(module, given, settings, stage, [given.batch, MANY * given.batch], holds_outputs)
+    batches = [given.batch, MANY * given.batch]
+    passes = None if hindrance(module, stage, settings) else _following.passes(module, given, settings, stage, batches, holds_outputs)
     if not passes:
         return None
     samples, few = next(iter(passes.items()))
@@ -76,10 +79,21 @@ def network(module: Any, inputs: Any, stage: str, settings: Dict[str, Any], name
         onnx = _exported([ran[kind][place] for kind, told in places.items() for place in told], samples)
     except NetworkError:
         return None
-    left_out = ["%s x%d" % (kind, len(kernels) - len(places[kind])) for kind, kernels in ran.items() if len(kernels) > len(places[kind])]
+    left_out = ["%s x%d" % (NAMES.get(kind, kind), len(kernels) - len(places[kind])) for kind, kernels in ran.items() if len(kernels) > len(places[kind])]
     warnings = [*([LEFT_OUT % ", ".join(left_out)] if left_out else []), *([] if _is_even(passes) else [UNEVEN])]
     made = _network.Network(_network.name_of(module, name), onnx, given.batch, tuple(warnings), whole=False)
-    return made.with_passes(passes, _following.note(module, given, settings, stage, passes, places), settings)
+    # Which weights are trained is in the passes: those that have a gradient.
+    note = _following.note(module, given, {**settings, "trainable": None}, stage, passes, places)
+    return made.with_passes(passes, note, settings)
+
+
+def hindrance(module: Any, stage: str, settings: Mapping[str, Any]) -> str:
+    """The setting of a step that is followed with no module; empty where there is none."""
+    if (settings.get("checkpoint") or "none") != "none":
+        return "checkpoint"
+    if (settings.get("precision") or "fp32") not in _following.PRECISIONS:
+        return "precision = %s" % settings["precision"]
+    return "" if _following.is_known(module, stage, settings.get("trainable") or "all") else "trainable = %s" % settings["trainable"]
 
 
 def _is_even(passes: Mapping[int, Any]) -> bool:
@@ -111,10 +125,12 @@ def _exported(kernels: Sequence[Kernel], samples: int) -> bytes:
             return tuple(results)
 
     sizes = [kernel.apart(size, samples) for kernel in kernels for size in kernel.images()]
+    held = [one for kernel in kernels for one in zip(kernel.weights(), kernel.ran.tracked[1:3]) if one[0] is not None]
+    frozen = [("held.%d" % place, math.prod(size)) for place, (size, tracked) in enumerate(held) if not tracked]
     with _copy.undisturbed():
         tensors = tuple(torch.zeros([_network.SAMPLES, *size]) for size in [[1], *sizes])
         names = tuple("input_%d" % place for place in range(len(tensors)))
-        return _exporter.export(Kernels().train(), names, tensors, False)[0]
+        return _exporter.export(Kernels().train(), names, tensors, False)[0] + _network.untrained(frozen)
 
 
 def _joined(image: Any, size: Sequence[int]) -> Any:

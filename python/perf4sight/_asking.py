@@ -6,11 +6,12 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _alone, _checking, _exporter, _network, _settings
 from ._answers import Devices, MemoryEstimate, Prediction, Share, _shares
-from ._errors import Error, ProgramError
+from ._errors import Error, NetworkError, ProgramError
 
 Amount = Union[str, int]
-# What the program warns of where it knows operations by name alone (crates/onnx/src/warning.rs): their cost is guessed, and their memory unless the module was followed.
-GUESSED = "the others can be run by no worker, and what they cost is guessed from"
+# What the program warns of that is not about memory, where the module was followed (crates/onnx/src/warning.rs): the cost of operations that it knows by name alone,
+# how long a step takes, what becomes of pruned channels.
+OF_OTHERS = ("the others can be run by no worker, and what they cost is guessed from", "how long a step takes", "where channels are pruned")
 # What it warns of where what kernels borrow, or what another batch takes, may not be the module's.
 DOUBTS = ("nothing gives the shape of what", "which the graph does not tell", "every sample meets all others of its batch")
 ALONE = "memory alone is known of a module that is not read as a network: %s"
@@ -91,7 +92,7 @@ def estimate_memory(
     asked = (*of_kinds(target), *(["--holds-outputs"] if holds_outputs else []), *words(stage, step))
     network, reply, parts = _of_memory(module, inputs, stage, name, step, holds_outputs, asked)
     point = _point(reply)
-    heard = [warning for warning in reply["warnings"] if not (network.followed and GUESSED in warning)]
+    heard = [warning for warning in reply["warnings"] if not (network.followed and any(text in warning for text in OF_OTHERS))]
     return MemoryEstimate(
         network=network.name, target=target, stage=stage, step=reply["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
         low_bytes=point["memory_low_bytes"], high_bytes=point["memory_high_bytes"],
@@ -108,23 +109,29 @@ def _of_memory(module: Any, inputs: Any, stage: str, name: Optional[str], step: 
             raise Error("estimate_memory is about one kind of device, and several were asked about\n  expected: one of them\n  help: predict(..., target=...) is about all")
         return reply
 
+    def alone() -> "Optional[_network.Network]":
+        return _alone.network(module, inputs, stage, step, name, holds_outputs)
+
     try:
         network = _network.read(module, inputs, stage, name)
         network = network.following(module, inputs, stage, step, [network.batch], holds_outputs)
         reply = ask(network)
     except (_exporter.Unsupported, ProgramError) as refused:
         is_of_file = not isinstance(refused, ProgramError) or refused.code == UNUSABLE_FILE
-        alone = _alone.network(module, inputs, stage, step, name, holds_outputs) if is_of_file else None
-        if alone is None:
+        found = alone() if is_of_file else None
+        hindrance = _alone.hindrance(module, stage, step)
+        if found is None and is_of_file and hindrance:
+            raise NetworkError("%s\n  help: without %s memory alone may be known" % (refused, hindrance)) from refused
+        if found is None:
             raise
-        alone = alone.warned(ALONE % str(refused).splitlines()[0])
-        return alone, ask(alone), ()
+        found = found.warned(ALONE % str(refused).splitlines()[0])
+        return found, ask(found), ()
     parts = _shares((reply["networks"][0]["breakdown"] or {}).get("by", {}), "component", "memory_bytes")
     if network.followed and any(doubt in warning for warning in reply["warnings"] for doubt in DOUBTS):
-        alone = _alone.network(module, inputs, stage, step, name, holds_outputs)
-        if alone is not None:
-            alone, reply = alone.warned(*network.warnings), ask(alone)
-            return alone, reply, _with_borrowed(parts, _point(reply)["tensors_bytes"])
+        found = alone()
+        if found is not None:
+            found, reply = found.warned(*network.warnings), ask(found)
+            return found, reply, _with_borrowed(parts, _point(reply)["tensors_bytes"])
     return network, reply, parts
 
 

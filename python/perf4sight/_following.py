@@ -40,7 +40,7 @@ def passes(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stag
     import torch
 
     trainable, precision = _kind(settings)
-    if precision not in PRECISIONS or not _is_known(module, stage, trainable):
+    if precision not in PRECISIONS or not is_known(module, stage, trainable):
         return None
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
         return {}
@@ -84,7 +84,7 @@ def _channels_last(module: Any, given: _inputs.Inputs) -> str:
     return "channels_last " + ",".join(name for name, tensors in kinds.items() if any(map(is_so, tensors)))
 
 
-def _is_known(module: Any, stage: str, trainable: str) -> bool:
+def is_known(module: Any, stage: str, trainable: str) -> bool:
     """Whether the weights that are trained are all, or those that require gradients in the module."""
     if stage != "training" or trainable == "all":
         return True
@@ -168,7 +168,7 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
         loss.backward()
     del loss
     alive.left = alive.bytes
-    alive.changed = [4 * weight.numel() for weight in own.parameters() if weight.grad is not None]
+    alive.changed = [weight.nbytes for weight in own.parameters() if weight.grad is not None]
     return alive
 
 
@@ -205,6 +205,8 @@ KERNELS = {
 OF_BACKWARD = "_backward"
 # Operators that make as many tensors within as their numbers ask for (`compute_T18` and others of aten/src/ATen/native/LinearAlgebra.cpp).
 BY_NUMBERS = ("aten.linalg_matrix_exp",)
+# Where operators of PyTorch stand.
+OF_PYTORCH = ("aten", "prim", "prims", "c10d", "profiler")
 # Integers and truths in a tensor, at most, that are known.
 KNOWN = 1 << 20
 
@@ -238,8 +240,9 @@ class Alive:
         # Of the weights that an optimizer changes, in its order: those that have a gradient.
         self.changed: List[int] = []
         self.after: Dict[Tuple[str, bool], List[int]] = {}
-        # Operators that take what their numbers ask for.
+        # Operators that take what their numbers ask for, and those of other libraries than PyTorch, which may borrow anything.
         self.by_numbers: Set[str] = set()
+        self.foreign: Set[str] = set()
         # Those that run forward, by their kind.
         self.ran: Dict[str, List[Ran]] = {}
         # Of each of them that runs forward, by its kind and sizes, the first place there.
@@ -260,7 +263,7 @@ class Alive:
         """What is there after operators of a kind in backward, in the order of forward: nothing of those without one, such as under `torch.no_grad`."""
         after, places = self.after.get((kind, True), []), self.differentiated.get(kind, [])
         forward = len(self.after.get((kind, False), []))
-        if len(after) == forward or None in places or len(set(places)) < len(after):
+        if len(after) in (0, forward) or None in places or len(set(places)) < len(after):
             return after[::-1]
         taken = dict(zip(places, after))
         return [taken.get(place, 0) for place in range(forward)]
@@ -323,6 +326,7 @@ class Alive:
         """Notes what is there within an operator, and after one whose kernel borrows memory that only the program knows of."""
         name = function.rpartition(".")[0]
         self.by_numbers.update({name}.intersection(BY_NUMBERS))
+        self.foreign.update({name} if name.partition(".")[0] not in OF_PYTORCH else ())
         backward = name.endswith(OF_BACKWARD)
         kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
         taken = self.bytes + _kernels.copies(name, arguments, named, made)

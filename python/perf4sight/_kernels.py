@@ -47,6 +47,10 @@ RESIZING, SMALL_IMAGE = ("aten.upsample_bilinear2d", "aten.upsample_nearest2d", 
 CASTING = ("aten.mul", "aten.div", "aten.add", "aten.sub")
 # Sums, which turn truths and short integers into integers first.
 SUMMING = ("aten.sum", "aten.cumsum")
+# Losses that are computed for each number within, and where the word is that sums them up (`mse_loss_out` and others of aten/src/ATen/native/Loss.cpp); and those
+# whose sum stays in memory as large as all of them (`resize_` there).
+LOSSES = {"aten.mse_loss": 2, "aten.smooth_l1_loss": 2, "aten.huber_loss": 2, "aten.binary_cross_entropy": 3, "aten.soft_margin_loss": 2}
+COMPUTED_APART, AS_LARGE = ("aten.mse_loss", "aten.smooth_l1_loss", "aten.huber_loss"), tuple(name for name in LOSSES if name != "aten.huber_loss")
 # The types with half the bits of a `float`.
 HALVES = ("torch.bfloat16", "torch.float16")
 LSTM, LSTM_BACKWARD = "aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward"
@@ -82,6 +86,10 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         return 4 * int(made.numel()) if str(made.dtype) in HALVES else 0
     if name in SUMMING:
         return _summed(first, made)
+    if name in COMPUTED_APART:
+        return int(first.nbytes) if _is_summed(name, arguments) else 0
+    if name == "aten.soft_margin_loss_backward":
+        return 2 * int(made.nbytes)
     if name == "aten._safe_softmax":
         # Which scores are minus infinity (`_safe_softmax` in transformers/attention.cpp).
         return int(first.numel())
@@ -120,6 +128,11 @@ def read_format(image: Any, filters: Any) -> Any:
         return torch.contiguous_format
     kinds = [suggest_memory_format(one) for one in (image, filters)]
     return next((kind for kind in kinds if kind != torch.contiguous_format), torch.contiguous_format)
+
+
+def _is_summed(loss: str, arguments: Tuple[Any, ...]) -> bool:
+    """Whether a loss is one number, as by default; 0 stands for one each."""
+    return len(arguments) <= LOSSES[loss] or arguments[LOSSES[loss]] != 0
 
 
 def _of_bilinear(first: Any, second: Any, third: Any, *axes: Any) -> Tuple[int, int]:
@@ -189,7 +202,7 @@ def _gradients_of_lstm(arguments: Tuple[Any, ...]) -> int:
 
 def laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
     """What an operator gives, as its kernel lays it out: a fold makes its image in memory as large as its columns, and columns at least as large as
-    their image (`empty_like` in Col2Im.cpp and Im2Col.cpp), a layer norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy,
+    their image (`empty_like` in Col2Im.cpp and Im2Col.cpp), a loss its sum, a layer norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy,
     a padding that of an image in the image's format (PaddingKernel.cpp)."""
     import torch
     from torch._prims_common import suggest_memory_format
@@ -199,6 +212,9 @@ def laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
         return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape)
     if name == "aten.native_layer_norm_backward.default" and made[0] is not None:
         return (made[0].contiguous(), *made[1:])
+    loss = name.rpartition(".")[0]
+    if loss in AS_LARGE and _is_summed(loss, arguments):
+        return torch.empty_like(arguments[0]).resize_(())
     if name.endswith("pad2d_backward.default"):
         return made.contiguous(memory_format=suggest_memory_format(arguments[1]))
     if name == LSTM_BACKWARD + ".default":

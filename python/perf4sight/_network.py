@@ -20,7 +20,12 @@ MODULE = "perf4sight.module"
 FOLLOWED = "perf4sight.followed"
 UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors without contents: memory is that of its graph alone, "
               "which may be less than the module takes")
-BY_NUMBERS = "how much these operators take depends on their numbers, which are not known: memory is without what they make within, and may be more: %s"
+# What remains open of passes, and the names of operators that are the reason.
+OPEN = (
+    ("how much these operators take depends on their numbers, which are not known: memory is without what they make within, and may be more: %s",
+     lambda alive: alive.by_numbers),
+    ("what these operators of other libraries borrow while they run is not known, so that memory may be more: %s", lambda alive: alive.foreign),
+)
 # What the program advises of files, and this package has done where it could.
 ADVICE = re.compile(r"(;|, and) perf4sight\.estimate_memory follows the module itself")
 # Samples that are traced. With one, code for a single sample would be taken for the network.
@@ -66,9 +71,10 @@ class Network:
 
     def ask(self, verb: str, *words: str) -> Any:
         """What the program answers about it."""
+        told = [word for word in words if self.whole or not word.startswith("--trainable=")]
         with self.file() as path:
             try:
-                reply = ask(verb, path, *words, known_as={path: self.name, os.path.dirname(path) + os.sep: ""})
+                reply = ask(verb, path, *told, known_as={path: self.name, os.path.dirname(path) + os.sep: ""})
             except ProgramError as problem:
                 if str(problem).startswith(NO_OPERATIONS):
                     raise NetworkError("%s runs no operation\n  expected: a module that computes something" % self.name) from problem
@@ -92,9 +98,10 @@ class Network:
 
     def with_passes(self, passes: "Dict[int, _following.Alive]", note: str, settings: Dict[str, Any]) -> "Network":
         """The same with the note of what passes take, and what remains open of them."""
-        by_numbers = sorted({name for alive in passes.values() for name in alive.by_numbers})
-        followed = replace(self, onnx=self.onnx + _note(FOLLOWED, note), followed=(settings.get("checkpoint") or "none") == "none")
-        return replace(followed, warnings=(*followed.warnings, BY_NUMBERS % ", ".join(by_numbers))) if by_numbers else followed
+        asked = [(text, sorted({name for alive in passes.values() for name in names(alive)})) for text, names in OPEN]
+        warnings = [text % ", ".join(names) for text, names in asked if names]
+        followed = (settings.get("checkpoint") or "none") == "none"
+        return replace(self, onnx=self.onnx + _note(FOLLOWED, note), warnings=(*self.warnings, *warnings), followed=followed)
 
     def warned(self, *warnings: str) -> "Network":
         """The same with what else whoever asks should know, before the rest."""
@@ -208,7 +215,7 @@ def _traced(
             held = _held(stand_in)
             stand_in.forward = _flat(stand_in.forward, given)
             onnx, asks = _exporter.export(stand_in, given.names, tensors, weights)
-            return onnx + _note(MODULE, stage) + _note(BUFFERS, "\n".join("%s %d" % one for one in held)), asks
+            return onnx + _note(MODULE, stage) + untrained(held), asks
 
         try:
             return exported(weights)
@@ -225,6 +232,11 @@ def _held(module: Any) -> List[Tuple[str, int]]:
     that ask for no gradient."""
     tensors = [*module.named_buffers(), *_settings.tables(module).items()]
     return [(name, tensor.numel() * tensor.element_size() // 4) for name, tensor in tensors if tensor.numel() > 1 or tensor.is_floating_point()]
+
+
+def untrained(held: Sequence[Tuple[str, int]]) -> bytes:
+    """The note of what nobody trains."""
+    return _note(BUFFERS, "\n".join("%s %d" % one for one in held))
 
 
 def _note(key: str, value: str) -> bytes:
