@@ -30,8 +30,10 @@ class Kernel:
     ran: _following.Ran
 
     def is_of(self, samples: int) -> bool:
-        """Whether a network of so many samples can run it: it is known, and its batch is theirs, as that of filters computed for each sample is not."""
-        return self.kind in IMAGES and all(size[0] % samples == 0 for size in self.images())
+        """Whether a network of so many samples can run it: it is known, as transposed convolutions of volumes are not, and its batch is theirs, as that of
+        filters computed for each sample is not."""
+        is_known = self.kind in IMAGES and not (self.kind == "convolution" and self.ran.operands[6] and len(self.ran.operands[0]) > 4)
+        return is_known and all(size[0] % samples == 0 for size in self.images())
 
     def images(self) -> Tuple[Any, ...]:
         """The sizes of tensors that have a batch."""

@@ -58,7 +58,7 @@ def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage:
     trainable, precision = _kind(settings)
     first = next(iter(found.values()))
     weights = "weights " + ",".join(map(str, first.changed))
-    convolutions = _chosen([int(one.channels_last) for one in first.ran.get("convolution", [])], "convolution", places)
+    convolutions = _chosen([one.borrows for one in first.ran.get("convolution", [])], "convolution", places)
     lines = ["%d %s" % (samples, alive.line(places)) for samples, alive in found.items()]
     return "\n".join([" ".join([stage, precision, trainable]), weights, _channels_last(module, given), "convolutions " + convolutions, *lines])
 
@@ -150,6 +150,7 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
     for tensor in [*own.parameters(), *own.buffers(), *tensors]:
         alive.see(tensor)
     if one.stage != "training":
+        alive.fast = _by_fast_path(own)
         with torch.no_grad(), alive.counting(), autocast:
             given.call(own, tensors)
         return alive
@@ -170,6 +171,16 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
     alive.left = alive.bytes
     alive.changed = [weight.nbytes for weight in own.parameters() if weight.grad is not None]
     return alive
+
+
+def _by_fast_path(own: Any) -> Set[str]:
+    """Parts that PyTorch may run as one kernel where nothing is trained (`torch.backends.mha`), but never where it is watched."""
+    import torch
+
+    mha = getattr(torch.backends, "mha", None)
+    if mha is None or not mha.get_fastpath_enabled():
+        return set()
+    return {name or "the module" for name, part in own.named_modules() if isinstance(part, torch.nn.MultiheadAttention) and part.batch_first}
 
 
 def _loss(results: List[Any], targets: List[Any]) -> Any:
@@ -219,8 +230,8 @@ class Ran:
     operands: Tuple[Any, ...]
     # Whether there is a gradient of each.
     tracked: Tuple[bool, ...]
-    # Whether a convolution reads so.
-    channels_last: bool
+    # What a convolution borrows by, as the program numbers it: blocks, channels-last images, nothing beyond what is counted here.
+    borrows: int
 
     @classmethod
     def of(cls, kind: str, arguments: Tuple[Any, ...]) -> "Ran":
@@ -229,7 +240,7 @@ class Ran:
         tensors = [isinstance(one, torch.Tensor) for one in arguments]
         operands = tuple(one.shape if is_tensor else one for one, is_tensor in zip(arguments, tensors))
         tracked = tuple(is_tensor and one.requires_grad for one, is_tensor in zip(arguments, tensors))
-        return cls(operands, tracked, kind == "convolution" and _kernels.read_format(*arguments[:2]) != torch.contiguous_format)
+        return cls(operands, tracked, _kernels.borrows(arguments) if kind == "convolution" else 0)
 
 
 class Alive:
@@ -243,6 +254,8 @@ class Alive:
         # Operators that take what their numbers ask for, and those of other libraries than PyTorch, which may borrow anything.
         self.by_numbers: Set[str] = set()
         self.foreign: Set[str] = set()
+        # Names of parts that may run otherwise where they are not watched.
+        self.fast: Set[str] = set()
         # Those that run forward, by their kind.
         self.ran: Dict[str, List[Ran]] = {}
         # Of each of them that runs forward, by its kind and sizes, the first place there.
@@ -335,7 +348,7 @@ class Alive:
             if backward:
                 first = 0 if name == _kernels.LSTM_BACKWARD else 1
                 self.differentiated.setdefault(kind, []).append(self.reads.get((kind, *_memory(arguments[first:first + 2]))))
-            place = self._run(kind, backward, taken, Ran.of(kind, arguments))
+            place = self._run(kind, backward, taken - _kernels.uncopied(name, arguments), Ran.of(kind, arguments))
             if not backward:
                 self.reads[(kind, *_memory(arguments[:2]))] = place
 

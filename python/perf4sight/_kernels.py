@@ -94,9 +94,11 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         # Which scores are minus infinity (`_safe_softmax` in transformers/attention.cpp).
         return int(first.numel())
     if name in CONVOLUTIONS:
-        image, filters = arguments[CONVOLUTIONS[name]:][:2]
-        layout = read_format(image, filters)
-        return sum(int(one.nbytes) for one in arguments[:CONVOLUTIONS[name] + 1] if not one.is_contiguous(memory_format=layout))
+        operands = arguments[CONVOLUTIONS[name]:]
+        layout = read_format(*operands[:2])
+        result = first if CONVOLUTIONS[name] else made
+        copied = sum(int(one.nbytes) for one in arguments[:CONVOLUTIONS[name] + 1] if not one.is_contiguous(memory_format=layout))
+        return copied + (_columns(operands[0], operands[1], result) if is_by_columns(operands) else 0)
     if name == "aten.gelu_backward":
         # oneDNN reads and makes contiguous tensors (`gelu_backward` in Activation.cpp).
         is_by_onednn = named.get("approximate", "none") == "none" and first.dtype == torch.float32 and arguments[1].is_contiguous()
@@ -116,6 +118,49 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         # Halves are summed up as `float` (`mean_kernel_impl` in ReduceOps.cpp).
         return 4 * int(first.numel()) if str(first.dtype) in HALVES else 0
     return _gradients_of_lstm(arguments) if name == LSTM_BACKWARD else 0
+
+
+def uncopied(name: str, arguments: Tuple[Any, ...]) -> int:
+    """Bytes that a kernel does not borrow though the program has them: those of a batch norm's own gradient, which it makes where the incoming one lies as what it
+    read (`batch_norm_backward_cpu_template` in Normalization.cpp)."""
+    from torch._prims_common import suggest_memory_format
+
+    if not name.endswith("batch_norm_backward"):
+        return 0
+    gradient, read = arguments[:2]
+    layout = suggest_memory_format(read)
+    lie_alike = all(one.is_contiguous(memory_format=layout) for one in (gradient, read))
+    return 0 if lie_alike else int(read.nbytes)
+
+
+def borrows(operands: Tuple[Any, ...]) -> int:
+    """By what a convolution borrows: 0 for blocks of contiguous images, 1 for channels-last ones, 2 for columns, which are counted here."""
+    import torch
+
+    return 2 if is_by_columns(operands) else int(read_format(*operands[:2]) != torch.contiguous_format)
+
+
+def is_by_columns(operands: Tuple[Any, ...]) -> bool:
+    """Whether PyTorch computes a convolution of volumes itself, as it does of a single small one (`use_mkldnn` in Convolution.cpp)."""
+    import torch
+
+    choose = getattr(torch._C, "_select_conv_backend", None)
+    image, filters, bias, stride, padding, dilation, transposed, output_padding, groups = _forward(operands)
+    if choose is None or image.dim() != 5 or transposed:
+        return False
+    chosen = choose(image, filters, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return bool(chosen == torch._C._ConvBackend.Slow3d)
+
+
+def _forward(operands: Tuple[Any, ...]) -> Tuple[Any, ...]:
+    """What a convolution reads forward, of that or of what its backward does behind the gradient: the sizes of a bias instead of one."""
+    return (*operands[:2], None, *operands[3:9])
+
+
+def _columns(image: Any, filters: Any, result: Any) -> int:
+    """Bytes of the pixels of every window (`compute_columns3d` in ConvolutionMM3d.cpp), which single pixels that nothing is left out of are themselves."""
+    is_itself = filters.shape[2:].numel() == 1 and image.shape[2:] == result.shape[2:]
+    return 0 if is_itself else int(image.element_size() * filters[0].numel() * result.shape[0] * result.shape[2:].numel())
 
 
 def read_format(image: Any, filters: Any) -> Any:

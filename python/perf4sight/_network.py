@@ -25,6 +25,8 @@ OPEN = (
     ("how much these operators take depends on their numbers, which are not known: memory is without what they make within, and may be more: %s",
      lambda alive: alive.by_numbers),
     ("what these operators of other libraries borrow while they run is not known, so that memory may be more: %s", lambda alive: alive.foreign),
+    ("PyTorch may run these by its fast path, which holds all scores of attention at once: memory is without it, as after "
+     "torch.backends.mha.set_fastpath_enabled(False), and may be far more, or less where weights are asked for: %s", lambda alive: alive.fast),
 )
 # What the program advises of files, and this package has done where it could.
 ADVICE = re.compile(r"(;|, and) perf4sight\.estimate_memory follows the module itself")

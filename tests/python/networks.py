@@ -690,6 +690,28 @@ class Sharpened(nn.Module):
         return self.classifier(x.view(samples, channels, height, width).relu().mean((2, 3)))
 
 
+class Chosen(nn.Module):
+    """A layer, and the loss that the module itself computes from it and from what it reads."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.layer, self.loss = nn.Linear(64, 64), loss
+
+    def forward(self, x):
+        return self.loss(self.layer(x), x)
+
+
+class Turning(nn.Module):
+    """A product with a matrix of complex numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 512, dtype=torch.cfloat))
+
+    def forward(self, x):
+        return (x.to(torch.cfloat) @ self.weight).abs()
+
+
 class Upside(nn.Module):
     """Layers of images whose channels come last in memory, transposed ones too, though their filters lie as usual."""
 

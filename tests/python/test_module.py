@@ -18,9 +18,9 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Compared, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved,
+from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Chosen, Compared, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved,
                       Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised, OneNumber, Padded, Painted, Paired, Placed,
-                      Pooled, Recurrent, Rotated, RunAgain, Scaled, Segments, Shaped, Sharpened, Spectra, Spelled, Tokens, Turned, Twice,
+                      Pooled, Recurrent, Rotated, RunAgain, Scaled, Segments, Shaped, Sharpened, Spectra, Spelled, Tokens, Turned, Turning, Twice,
                       Unfolded, Ungraded, Unpooled, Unread, Upsampled, Upside, Waves, Windows, Words, between)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -270,6 +270,58 @@ class Estimates(unittest.TestCase):
             self.assertLess(abs(estimated / truth - 1), 0.001, (layers, estimated, truth))
 
     @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_convolutions_that_are_computed_by_columns(self):
+        # Held against real steps; single volumes were up to 91 % low, wide filters in groups 64 %, the first of transposed ones 16 %, the last network 30 % high.
+        wide = nn.Sequential(nn.Conv1d(64, 64, 32, padding=16, groups=4))
+        pooled = nn.Sequential(nn.Conv2d(3, 64, 3, 2, 1), nn.BatchNorm2d(64), nn.AdaptiveAvgPool2d(1), nn.Flatten()).to(memory_format=torch.channels_last)
+        for model, shape in [(nn.Sequential(nn.Conv3d(8, 8, 3, padding=1)), (1, 8, 16, 16, 16)), (wide, (2, 64, 200)), (pooled, (8, 3, 96, 96)),
+                             (nn.Sequential(nn.ConvTranspose2d(64, 3, 3, 1, 1)), (4, 64, 32, 32)),
+                             (nn.Sequential(nn.ConvTranspose2d(16, 16, 3, 1, 1, groups=16)), (4, 16, 32, 32))]:
+            inputs = torch.rand(shape)
+            estimated, truth = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum").tensors_bytes, counted(model, inputs)
+            self.assertLess(abs(estimated / truth - 1), 0.002, (model, estimated, truth))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_losses_keep_what_they_were_summed_up_from(self):
+        functional, inputs = nn.functional, torch.rand(1024, 64)
+        # Held against real steps; all but the last were 20 to 50 % low.
+        for loss in (functional.mse_loss, functional.smooth_l1_loss, functional.soft_margin_loss,
+                     lambda made, read: functional.binary_cross_entropy(made.sigmoid(), read), functional.huber_loss):
+            model = Chosen(loss)
+
+            def run():
+                own, data = copy.deepcopy(model).train(), inputs.clone()
+                for _ in range(2):
+                    own.zero_grad()
+                    own(data).backward()
+
+            estimated, truth = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum").tensors_bytes, allocated(run)
+            self.assertLess(abs(estimated / truth - 1), 0.001, (loss, estimated, truth))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_complex_weights_take_eight_bytes(self):
+        model, inputs = Turning(), torch.rand(4, 64)
+        plain, adam = (perf4sight.estimate_memory(model, inputs, optimizer=name).tensors_bytes for name in ("sgd_without_momentum", "adam"))
+        # Two averages of every number (torch/optim/adam.py); and a root and a denominator of each while it changes.
+        self.assertGreaterEqual(adam - plain, 2 * 8 * 64 * 512)
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_frozen_weights_need_no_exporter(self):
+        model = Waves()
+        for weight in model.first.parameters():
+            weight.requires_grad_(False)
+        inputs = torch.rand(4, 3, 32, 32)
+        estimated, truth = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum").tensors_bytes, counted(model, inputs)
+        self.assertLess(abs(estimated / truth - 1), 0.001, (estimated, truth))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_the_fast_path_of_attention_is_told(self):
+        attention = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 1).eval()
+        for stage, is_told in [("inference", True), ("training", False)]:
+            estimate = perf4sight.estimate_memory(attention, torch.rand(2, 16, 32), stage=stage)
+            self.assertEqual(any("fast path" in warning for warning in estimate.warnings), is_told, estimate.warnings)
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
     def test_memory_needs_no_exporter(self):
         # Held against real steps. No exporter writes these, or no shapes of what they compute.
         for model, inputs, is_exported in [(Waves(), torch.rand(4, 3, 32, 32), False), (Spectra(), torch.rand(4, 1024), True),
@@ -291,7 +343,7 @@ class Estimates(unittest.TestCase):
         self.assertTrue([warning for warning in estimate.warnings if "grow evenly" in warning], estimate.warnings)
         estimate = perf4sight.estimate_memory(Sharpened(), torch.rand(4, 3, 32, 32))
         self.assertTrue([warning for warning in estimate.warnings if "not counted" in warning and "convolution x1" in warning], estimate.warnings)
-        with self.assertRaisesRegex(perf4sight.NetworkError, "cannot export Waves"):
+        with self.assertRaisesRegex(perf4sight.NetworkError, "cannot export Waves(?s:.*)without checkpoint"):
             perf4sight.estimate_memory(Waves(), torch.rand(4, 3, 32, 32), checkpoint=2)
 
     @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")

@@ -15,7 +15,7 @@ pub struct Followed {
     passes: Vec<FollowedPass>,
     weights: Vec<u64>,
     channels_last: ChannelsLast,
-    convolutions: BTreeMap<NodeId, bool>,
+    convolutions: BTreeMap<NodeId, Borrows>,
 }
 
 /// Which tensors of a module are in `torch.channels_last`, so that its convolutions run so.
@@ -25,6 +25,17 @@ pub struct ChannelsLast {
     pub images: bool,
     /// The filters of its convolutions.
     pub filters: bool,
+}
+
+/// What a convolution borrows memory by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Borrows {
+    /// Blocks of contiguous images.
+    Blocks,
+    /// Images in `torch.channels_last`.
+    ChannelsLast,
+    /// What is counted in the passes.
+    Counted,
 }
 
 /// A pass of so many samples.
@@ -115,13 +126,13 @@ impl Followed {
         Followed { channels_last, ..self }
     }
 
-    /// The same with what a network's convolutions run in, in the order they run forward: whether in `torch.channels_last`.
+    /// The same with what a network's convolutions borrow by, in the order they run forward.
     #[must_use]
-    pub fn with_convolutions(self, network: &Network, channels_last: &[bool]) -> Self {
+    pub fn with_convolutions(self, network: &Network, borrows: &[Borrows]) -> Self {
         let nodes: Vec<NodeId> = Kernels::Convolution.nodes(network).collect();
         let places = self.passes[0].places(Kernels::Convolution, nodes.len());
-        let found = places.iter().filter_map(|&place| channels_last.get(place).copied());
-        let convolutions: BTreeMap<NodeId, bool> = nodes.iter().copied().zip(found).collect();
+        let found = places.iter().filter_map(|&place| borrows.get(place).copied());
+        let convolutions: BTreeMap<NodeId, Borrows> = nodes.iter().copied().zip(found).collect();
         let convolutions = if places.len() == nodes.len() { convolutions } else { BTreeMap::new() };
         Followed { convolutions, ..self }
     }
@@ -138,8 +149,8 @@ impl Followed {
         counts.filter(|(_, [run, known])| *run > 0 && run != known).collect()
     }
 
-    /// Whether a convolution runs in `torch.channels_last`; none where it is not known.
-    pub fn runs_channels_last(&self, convolution: NodeId) -> Option<bool> {
+    /// What a convolution borrows by; none where it is not known.
+    pub fn borrows(&self, convolution: NodeId) -> Option<Borrows> {
         self.convolutions.get(&convolution).copied()
     }
 

@@ -25,7 +25,7 @@ pub use autocast::Numbers;
 pub use checkpoint::Segment;
 pub use contents::Contents;
 pub use coverage::{Coverage, Missed};
-pub use followed::{ChannelsLast, Followed, FollowedPass, Kernels};
+pub use followed::{Borrows, ChannelsLast, Followed, FollowedPass, Kernels};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use in_place::may_overwrite;
 pub use keeping::{Computing, Keeping, Runs};

@@ -18,7 +18,9 @@ use super::values::Values;
 use super::warning::{Contradiction, Merged, Warning};
 use super::{PRODUCER, evaluation_mode, fold, keeping, operators, order, refused};
 use hashbrown::HashMap;
-use perf4sight_network::{ChannelsLast, Followed, FollowedPass, Keeping, Kernels, Network, NetworkBuilder, NodeId, Op};
+use perf4sight_network::{
+    Borrows, ChannelsLast, Followed, FollowedPass, Keeping, Kernels, Network, NetworkBuilder, NodeId, Op,
+};
 use perf4sight_step::workload::{Precision, Stage, Step, Trainable};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -203,9 +205,13 @@ fn followed(model: &ModelProto, network: &Network) -> Option<Followed> {
     let is_so = |name: &str| tensors.split(',').any(|one| one == name);
     let followed = Followed::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)?;
     let channels_last = ChannelsLast { images: is_so("images"), filters: is_so("filters") };
-    let convolutions: Vec<bool> = numbers(convolutions)?.iter().map(|&is_last| is_last == 1).collect();
+    let convolutions: Vec<Borrows> = numbers(convolutions)?.into_iter().map(borrows).collect::<Option<_>>()?;
     let followed = followed.with_weights(numbers(weights)?).with_channels_last(channels_last);
     Some(followed.with_convolutions(network, &convolutions))
+}
+
+fn borrows(number: u64) -> Option<Borrows> {
+    [Borrows::Blocks, Borrows::ChannelsLast, Borrows::Counted].get(usize::try_from(number).ok()?).copied()
 }
 
 /// Numbers between commas.

@@ -33,8 +33,16 @@ pub(super) struct Kernel<'a> {
     pub groups: usize,
     pub bias: bool,
     pub asked: Asked,
-    /// How it moves over images, where it has one group; none for others and for volumes.
+    /// How it moves over images, where that decides what computes it.
     pub reach: Option<Reach>,
+}
+
+/// How a convolution moves over images: none of depthwise ones, and of several groups only where its kernel is wide. Which narrow ones
+/// are computed otherwise was not measured.
+fn reach(conv: &Conv, input: &Shape, result: &Shape) -> Option<Reach> {
+    let is_depthwise = conv.groups == input.channels();
+    let reach = Reach::of(conv, input, result);
+    (conv.groups == 1 || !is_depthwise && !reach.runs_weight_gradient(false)).then_some(reach)
 }
 
 impl<'a> Kernel<'a> {
@@ -50,7 +58,7 @@ impl<'a> Kernel<'a> {
             groups: *groups,
             bias: *bias,
             asked: operation.asked(conv),
-            reach: (*groups == 1).then(|| Reach::of(conv, input, result)),
+            reach: reach(conv, input, result),
         }
     }
 

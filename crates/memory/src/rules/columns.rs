@@ -62,7 +62,7 @@ impl Reach {
             padding: window.padding,
             image: input.image(),
             width: result.image()[1],
-            channels: [input.channels(), conv.out_channels],
+            channels: [input.channels(), conv.out_channels].map(|channels| channels / conv.groups),
         }
     }
 
@@ -173,10 +173,10 @@ impl Blocked<'_> {
         moves.into_iter().chain([Drop(0), Drop(0), Drop(0), WeightGradient(0), Drop(0)]).collect()
     }
 
-    /// Bytes of the columns of one image, or of one plane of a volume: the pixels of every window.
+    /// Bytes of the columns of one group of an image's channels, or of one plane of a volume: the pixels of every window.
     fn columns(&self) -> u64 {
-        let element = self.operation.number();
-        product([element, self.seen(), self.kernel.area(), plane(&self.operation.node.shape)])
+        let (element, channels) = (self.operation.number(), self.seen() / self.kernel.groups as u64);
+        product([element, channels, self.kernel.area(), plane(&self.operation.node.shape)])
     }
 
     /// Filters in PyTorch's layout.

@@ -3,7 +3,7 @@
 use super::rule::{CastBy, Casts, Move};
 use crate::amount::Amount;
 use crate::layout::{Layout, reads_row};
-use perf4sight_network::{Conv, Element, Network, Node, NodeId, Numbers};
+use perf4sight_network::{Borrows, Conv, Element, Network, Node, NodeId, Numbers};
 use perf4sight_platform::{Asked, Platform, Workspace};
 use perf4sight_step::workload::{Lists, Number, Step};
 
@@ -77,9 +77,13 @@ impl<'a> Operation<'a> {
 
     /// Whether a convolution runs in `torch.channels_last`: as the module was seen to do it, else where its image or its filters are.
     pub fn runs_channels_last(&self) -> bool {
-        let seen = self.network.followed().and_then(|followed| followed.runs_channels_last(self.id));
         let is_so = || self.layout(0).is_channels_last() || self.filters_are_channels_last();
-        seen.unwrap_or_else(|| is_so() && !self.reads_row())
+        self.borrows().map_or_else(|| is_so() && !self.reads_row(), |by| by == Borrows::ChannelsLast)
+    }
+
+    /// What a convolution borrows by, where the module was seen to run it.
+    pub fn borrows(&self) -> Option<Borrows> {
+        self.network.followed().and_then(|followed| followed.borrows(self.id))
     }
 
     /// Whether the module's filters are in `torch.channels_last`.

@@ -35,9 +35,11 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule
     let rule = rule.forward(copies.forward());
     let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
     let input = [copies.filters(), copies.source()];
-    let input = operation.tracked(0).then(|| copies.gradient(input, None, InputGradient(0)));
+    let blocks = (!copies.makes_plain_image()).then(|| copies.result());
+    let input = operation.tracked(0).then(|| copies.gradient(blocks, input, None, InputGradient(0)));
     let weight = [copies.source(), copies.filters()];
-    let weight = operation.learns(0).then(|| copies.gradient(weight, copies.sums(), WeightGradient(0)));
+    let blocks = (conv.out_channels as u64 > RGB).then(|| copies.result());
+    let weight = operation.learns(0).then(|| copies.gradient(blocks, weight, copies.sums(), WeightGradient(0)));
     Some(rule.backward(input.into_iter().flatten()).backward(weight.into_iter().flatten()).backward(bias))
 }
 
@@ -54,8 +56,12 @@ impl Copies<'_> {
         let [source, filters, result] = [self.source(), self.filters(), self.result()].map(Take);
         let plain = Take(self.unless_kept(self.operation.output()));
         match self.conv.window.stride == [1, 1] {
-            // The scratchpad is of the result's size.
-            true => vec![plain, source, filters, result, Drop(1), Drop(1), Drop(1), Output, Drop(0)],
+            // The scratchpad is of the result's size, and both fill whole blocks.
+            true => {
+                let channels = (self.conv.out_channels as u64).next_multiple_of(self.block);
+                let blocks = Take(self.image(&self.operation.node.shape, channels));
+                vec![blocks, source, filters, blocks, Drop(1), Drop(1), Drop(1), Output, Drop(0)]
+            }
             false => {
                 let moves = vec![source, filters, result, Drop(1), Drop(1), Drop(1), plain, Output, Drop(0), Drop(0)];
                 [Take(self.unless_kept(self.padded_images()))].into_iter().chain(moves).collect()
@@ -94,10 +100,9 @@ impl Copies<'_> {
         Amount::once(product([self.threads, self.operation.number().saturating_mul(numbers).saturating_add(BATCH)]))
     }
 
-    /// The incoming gradient in blocks, unless it is a plain image, and two more copies, of which the first is gone before the gradient is copied back;
-    /// sums while it is computed.
-    fn gradient(&self, copies: [Amount; 2], sums: Option<Amount>, made: Move) -> Vec<Move> {
-        let blocks = (!self.makes_plain_image()).then(|| self.result());
+    /// The incoming gradient in blocks, unless it is read as a plain image, and two more copies, of which the first is gone before the gradient is copied
+    /// back; sums while it is computed.
+    fn gradient(&self, blocks: Option<Amount>, copies: [Amount; 2], sums: Option<Amount>, made: Move) -> Vec<Move> {
         let sums = sums.into_iter().flat_map(|sums| [Take(sums), Drop(0)]);
         let gone = [Drop(1); 2].into_iter().skip(usize::from(blocks.is_none()));
         let taken = blocks.into_iter().chain(copies).map(Take);
@@ -132,7 +137,12 @@ impl Copies<'_> {
         let inputs = self.operation.network.input_of(self.operation.node, 0).channels() as u64;
         let whole = |channels: u64| (channels / self.conv.groups as u64).next_multiple_of(self.block);
         let area = self.conv.window.kernel.iter().map(|&side| side as u64).product();
-        let channels = [whole(inputs), whole(self.conv.out_channels as u64), self.conv.groups as u64];
+        let (made, groups) = (self.conv.out_channels as u64, self.conv.groups as u64);
+        let channels = match inputs == groups && made == groups {
+            // Each channel by itself.
+            true => [groups.next_multiple_of(self.block), 1, 1],
+            false => [whole(inputs), whole(made), groups],
+        };
         self.unless_kept(Amount::once(product(channels.into_iter().chain([self.operation.number(), area]))))
     }
 
