@@ -258,10 +258,12 @@ impl Blocked<'_> {
         self.padded(&self.operation.node.shape, self.block)
     }
 
-    /// Images whose channels fill whole blocks; those of several groups stay as they are (`ok_to_pad_channels` of jit_avx512_common_conv_kernel.cpp).
+    /// Images whose channels fill whole blocks; those of several groups stay as they are (`ok_to_pad_channels` of jit_avx512_common_conv_kernel.cpp), but for images of
+    /// depthwise ones, for which there is a kernel of its own.
     fn padded(&self, image: &Shape, block: u64) -> Amount {
-        let is_grouped = self.kernel.groups > 1 && !self.is_depthwise();
-        let channels = (image.channels() as u64).next_multiple_of(if is_grouped { 1 } else { block });
+        let has_own_kernel = self.is_depthwise() && self.kernel.sides.len() == 2;
+        let stays = self.kernel.groups > 1 && !has_own_kernel;
+        let channels = (image.channels() as u64).next_multiple_of(if stays { 1 } else { block });
         self.unless_kept(Amount::per_sample(product([self.operation.number(), channels, pixels(image)])))
     }
 
