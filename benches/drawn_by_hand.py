@@ -384,6 +384,8 @@ class Permuted(nn.Module):
 class Lastwards(nn.Module):
     def __init__(s,*l): super().__init__(); s.l=nn.Sequential(*l)
     def forward(s,x): return s.l(x.contiguous(memory_format=torch.channels_last))
+class Lasts_in(nn.Module):
+    def forward(s,x): return x.contiguous(memory_format=torch.channels_last)
 class DepthwisePart(nn.Module):
     def __init__(s,c=48):
         super().__init__(); s.a=nn.Linear(3,3*c); s.d=nn.Conv2d(c,c,5,padding=2,groups=c); s.o=nn.Linear(c,10)
@@ -439,4 +441,7 @@ NETS={
 "complex_conv":(CNet,(4,1,32,32)),"complex_scan":(ComplexScan,(4,32,16)),"ffc":(FourierConv,I),"afno":(AFNO,(4,3,64,64)),"fourier_frames":(FourierFrames,(2,4,3,24,24)),"rotated":(RotatedWindows,(4,64,32)),
 "transposed_last":(lambda:Permuted(nn.ConvTranspose2d(16,32,4,2,1),nn.ReLU(),nn.ConvTranspose2d(32,3,4,2,1)),(4,16,16,16)),"conv_last":(lambda:Lastwards(nn.Conv2d(16,32,3,padding=1),nn.ReLU(),nn.Conv2d(32,32,3,padding=1)),(4,16,32,32)),
 "vq_last":(lambda:Permuted(nn.Conv2d(8,24,4,2,1),nn.ReLU(),nn.Conv2d(24,48,3,1,1),nn.ReLU(),nn.ConvTranspose2d(48,24,4,2,1),nn.ReLU(),nn.ConvTranspose2d(24,3,3,1,1)),(4,32,32,8)),"depthwise_part":(DepthwisePart,(4,16,16,3)),
+"volume_one":(lambda:nn.Sequential(nn.Conv3d(1,8,3,padding=1),nn.BatchNorm3d(8),nn.ReLU(),nn.MaxPool3d(2),nn.Conv3d(8,16,3,padding=1),nn.ReLU(),nn.Upsample(scale_factor=2),nn.Conv3d(16,2,3,padding=1)),(1,1,32,32,32)),
+"wide_groups":(lambda:nn.Sequential(nn.Conv1d(768,768,128,padding=64,groups=16)),(2,768,50)),"transposed_rgb":(lambda:nn.Sequential(nn.ConvTranspose2d(64,3,3,1,1)),(4,64,64,64)),
+"norm_pooled":(lambda:nn.Sequential(Lasts_in(),nn.Conv2d(3,64,3,2,1),nn.BatchNorm2d(64),nn.AdaptiveAvgPool2d(1),nn.Flatten()),(8,3,96,96)),"depthwise_volume":(lambda:nn.Sequential(nn.Conv3d(24,24,3,padding=1,groups=24)),(2,24,16,16,16)),
 }
