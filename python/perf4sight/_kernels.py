@@ -98,7 +98,7 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         layout = read_format(*operands[:2])
         result = first if CONVOLUTIONS[name] else made
         copied = sum(int(one.nbytes) for one in arguments[:CONVOLUTIONS[name] + 1] if not one.is_contiguous(memory_format=layout))
-        return copied + (_columns(operands[0], operands[1], result) if is_by_columns(operands) else 0)
+        return copied + (_columns(operands[0], operands[1], result, bool(CONVOLUTIONS[name])) if is_by_columns(operands) else 0)
     if name == "aten.gelu_backward":
         # oneDNN reads and makes contiguous tensors (`gelu_backward` in Activation.cpp).
         is_by_onednn = named.get("approximate", "none") == "none" and first.dtype == torch.float32 and arguments[1].is_contiguous()
@@ -157,9 +157,9 @@ def _forward(operands: Tuple[Any, ...]) -> Tuple[Any, ...]:
     return (*operands[:2], None, *operands[3:9])
 
 
-def _columns(image: Any, filters: Any, result: Any) -> int:
-    """Bytes of the pixels of every window (`compute_columns3d` in ConvolutionMM3d.cpp), which single pixels that nothing is left out of are themselves."""
-    is_itself = filters.shape[2:].numel() == 1 and image.shape[2:] == result.shape[2:]
+def _columns(image: Any, filters: Any, result: Any, is_backward: bool) -> int:
+    """Bytes of the pixels of every window (`compute_columns3d` in ConvolutionMM3d.cpp), which single pixels that nothing is left out of are themselves forward."""
+    is_itself = not is_backward and filters.shape[2:].numel() == 1 and image.shape[2:] == result.shape[2:]
     return 0 if is_itself else int(image.element_size() * filters[0].numel() * result.shape[0] * result.shape[2:].numel())
 
 

@@ -107,7 +107,7 @@ impl<'a> Kernel<'a> {
 impl Blocked<'_> {
     /// The result.
     pub fn forward(&self) -> Vec<Move> {
-        if self.kernel.reach.is_some_and(|reach| !reach.runs_forward()) {
+        if self.has_no_blocks() || self.kernel.reach.is_some_and(|reach| !reach.runs_forward()) {
             return self.forward_by_columns();
         }
         if self.sums_apart() && self.kernel.is_point() {
@@ -160,7 +160,8 @@ impl Blocked<'_> {
     }
 
     fn input_gradient(&self) -> Vec<Move> {
-        if !self.kernel.is_strided() && self.kernel.reach.is_some_and(|reach| !reach.runs_input_gradient()) {
+        let has_no_kernel = self.kernel.reach.is_some_and(|reach| !reach.runs_input_gradient());
+        if self.has_no_blocks() || !self.kernel.is_strided() && has_no_kernel {
             return self.input_gradient_by_columns();
         }
         let filters = Take(self.filters());
@@ -180,11 +181,12 @@ impl Blocked<'_> {
     fn weight_gradient(&self) -> Vec<Move> {
         let filters = Take(self.filters());
         let plain = self.sums_apart() && self.reads_plain_image();
-        if self.kernel.is_wide_volume() || self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain)) {
+        let has_no_kernel = self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain));
+        if self.kernel.is_wide_volume() || has_no_kernel || self.has_groups_beside(8) {
             self.weight_gradient_by_columns()
         } else if self.sums_apart() {
             self.summed_weight_gradient()
-        } else if self.in_small_groups() {
+        } else if self.has_no_weight_gradient() {
             vec![filters, WeightGradient(0), Drop(0)]
         } else {
             self.weight_gradient_in_blocks()
@@ -239,10 +241,25 @@ impl Blocked<'_> {
         self.kernel.height() <= dims[dims.len() - 2].min(3)
     }
 
-    /// Grouped kernels without a blocked weight gradient: depthwise ones of other sizes, and groups narrower than a block.
-    pub fn in_small_groups(&self) -> bool {
+    /// Grouped kernels without a blocked weight gradient: depthwise ones of other sizes, and in fewer bits, or of volumes, groups narrower than a block.
+    pub fn has_no_weight_gradient(&self) -> bool {
         let (groups, width) = (self.kernel.groups as u64, self.seen() / self.kernel.groups as u64);
-        groups > 1 && if self.is_depthwise() { !self.has_depthwise_gradient() } else { width < self.block }
+        let is_other = self.sums_apart() || self.kernel.sides.len() > 2;
+        groups > 1 && if self.is_depthwise() { !self.has_depthwise_gradient() } else { is_other && width < self.block }
+    }
+
+    /// Whether its groups have channels that fill no blocks of 4, 8 or 16, so that all of it is computed by columns.
+    fn has_no_blocks(&self) -> bool {
+        self.has_groups_beside(4)
+    }
+
+    /// Whether groups of channels of images are no multiple of a block, in single precision (what PyTorch 2.15's profiler shows of 4 to 32 channels in 4 groups, 1 to 5
+    /// pixels): of 4 it takes for a kernel of the result, of 8 for one of the filters' gradient.
+    fn has_groups_beside(&self, block: u64) -> bool {
+        let groups = self.kernel.groups as u64;
+        let is_grouped = groups > 1 && !self.is_depthwise() && self.kernel.sides.len() == 2 && !self.sums_apart();
+        let widths = [self.seen(), self.kernel.out_channels as u64].map(|channels| channels / groups);
+        is_grouped && widths.iter().any(|width| !width.is_multiple_of(block))
     }
 
     fn is_depthwise(&self) -> bool {
@@ -299,8 +316,13 @@ impl Blocked<'_> {
     pub fn takes_columns(&self) -> bool {
         let asked = &self.kernel.asked;
         let is_image = asked.kernel == [1, 1] && asked.moves_by_one;
+        !is_image && self.is_computed_alone()
+    }
+
+    /// Whether PyTorch itself computes it, of a single sample.
+    pub fn is_computed_alone(&self) -> bool {
         let is_single = self.operation.result().sizes()[0] == 1;
-        is_single && !is_image && !self.sums_apart() && self.kept.library_from(asked) > 1
+        is_single && !self.sums_apart() && self.kept.library_from(&self.kernel.asked) > 1
     }
 
     /// Nothing is copied where PyTorch computes it itself: never in fewer bits than single precision has (`use_mkldnn`).

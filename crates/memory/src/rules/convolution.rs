@@ -47,7 +47,7 @@ fn own(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
 pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_volumes(&operation, conv)) {
-        Some(blocked) if blocked.takes_columns() => own_of_volumes(rule, operation, conv),
+        Some(blocked) if blocked.is_computed_alone() => own_of_volumes(rule, operation, conv),
         Some(blocked) if operation.runs_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
         }
@@ -70,22 +70,25 @@ fn own_of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule
     let read = operation.network.input_of(operation.node, 0).channels() as u64;
     let pixels = operation.node.shape.elements() / (operation.node.shape.channels() as u64).max(1);
     let columns = Amount::per_sample(product(window.into_iter().chain([read, pixels, operation.number()])));
-    let input = operation.tracked(0).then_some([InputGradient(0), Take(columns), Drop(0)]);
+    let borrowed = [Take(columns), Drop(0)];
+    // Single pixels are their own columns, but not those of a gradient.
+    let of_image = borrowed.into_iter().filter(|_| window.iter().product::<u64>() > 1);
+    let input = operation.tracked(0).then_some([InputGradient(0)].into_iter().chain(borrowed));
     let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
-    let weight = operation.learns(0).then_some([WeightGradient(0), Take(columns), Drop(0)]);
-    let rule = rule.forward([Take(columns), Output, Drop(0)]).backward(input.into_iter().flatten());
+    let weight = operation.learns(0).then_some([WeightGradient(0)].into_iter().chain(of_image.clone()));
+    let rule = rule.forward(of_image).forward([Output]).backward(input.into_iter().flatten());
     rule.backward(bias).backward(weight.into_iter().flatten())
 }
 
 /// The library whose layouts need copies, where the platform has it.
 fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'a>> {
     let found = operation.workspaces().iter().find_map(|workspace| match workspace {
-        Workspace::BlockedCopies { channels, one_thread } => Some((*channels, *one_thread)),
+        Workspace::BlockedCopies { channels, threads } => Some((*channels, Kept::on(*threads))),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
     let found = found.filter(|_| operation.borrows() != Some(Borrows::Counted));
-    let ((block, one_thread), threads) = found.zip(operation.platform.threads())?;
-    Some(Blocked { operation, kernel, block, threads, kept: Kept::on(one_thread) })
+    let ((block, kept), threads) = found.zip(operation.platform.threads())?;
+    Some(Blocked { operation, kernel, block, threads, kept })
 }
 
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).
@@ -194,13 +197,28 @@ mod tests {
     }
 
     /// `Conv2d(64, 64, 15, padding=7, groups=4)`, likewise, with 4 samples of 64 x 24 x 24: 16,866,576 bytes on two threads.
+    /// Groups of 12 and of 5 channels, which fill no blocks: `Conv2d(96, 96, 11, padding=5, groups=8)` with 2 samples of 96 x 28 x 28 takes 10,232,592, `Conv2d(20, 20, 5,
+    /// padding=2, groups=4)` behind a `Conv2d(3, 20, 1)` with one of 3 x 40 x 40 2,047,352.
     #[test]
-    fn wide_filters_in_groups_have_columns_of_a_group() -> Result<()> {
-        let mut builder = NetworkBuilder::new("groups", Shape::new([64, 24, 24]));
-        let conv = Conv { out_channels: 64, window: Window::square(15, 1, 7), groups: 4, bias: true };
-        let last = builder.add("conv", Op::Conv(conv), &[builder.input()])?;
-        let peak = with_adamw(builder, last, 4)?;
-        assert!((peak / 16_866_576.0 - 1.0).abs() < 0.001, "{peak}");
+    fn filters_in_groups_have_columns_of_a_group() -> Result<()> {
+        let cases = [
+            ([64, 24, 64, 15, 4, 4], false, 16_866_576.0),
+            ([96, 28, 96, 11, 8, 2], false, 10_232_592.0),
+            ([3, 40, 20, 5, 4, 1], true, 2_047_352.0),
+        ];
+        for ([read, side, made, kernel, groups, samples], is_behind, expected) in cases {
+            let mut builder = NetworkBuilder::new("groups", Shape::new([read, side, side]));
+            let conv = |kernel, groups| {
+                Op::Conv(Conv { out_channels: made, window: Window::square(kernel, 1, kernel / 2), groups, bias: true })
+            };
+            let image = match is_behind {
+                true => builder.add("first", conv(1, 1), &[builder.input()])?,
+                false => builder.input(),
+            };
+            let last = builder.add("conv", conv(kernel, groups), &[image])?;
+            let peak = with_adamw(builder, last, samples as u64)?;
+            assert!((peak / expected - 1.0).abs() < 0.001, "{peak} {expected}");
+        }
         Ok(())
     }
 

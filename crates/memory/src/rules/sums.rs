@@ -31,7 +31,7 @@ impl Blocked<'_> {
     pub fn summed_weight_gradient(&self) -> Vec<Move> {
         let [result, source, filters] = [self.result(), self.source(), self.filters_of_gradient()].map(Take);
         let [once, again] = self.sums_of_filters().map(Take);
-        if self.in_small_groups() {
+        if self.has_no_weight_gradient() {
             vec![filters, WeightGradient(0), Drop(0)]
         } else if self.reads_rgb() {
             vec![result, filters, once, again, Drop(0), Drop(0), Drop(1), WeightGradient(0), Drop(0)]
