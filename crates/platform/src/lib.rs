@@ -143,27 +143,21 @@ impl Platform {
         Self::named(if wide_vectors { "cpu" } else { "cpu_avx2" })
     }
 
-    /// How many threads of a processor compute; none on other devices.
+    /// How many threads of a processor are taken to compute: one, or two for any more.
     #[must_use]
-    pub fn all_threads(&self) -> Option<u64> {
+    pub fn threads(&self) -> Option<u64> {
         self.workspaces.iter().find_map(|workspace| match workspace {
-            Workspace::BlockedCopies { threads, .. } => Some(*threads),
+            Workspace::BlockedCopies { one_thread, .. } => Some(if *one_thread { 1 } else { 2 }),
             Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
         })
     }
 
-    /// How many of them convolutions are taken to run on: one, or two for any more, with which they were measured.
-    #[must_use]
-    pub fn threads(&self) -> Option<u64> {
-        self.all_threads().map(|threads| threads.min(2))
-    }
-
     /// The same for a number of threads, where that changes the workspaces of libraries.
     #[must_use]
-    pub fn on_threads(mut self, count: u64) -> Self {
+    pub fn on_threads(mut self, threads: u64) -> Self {
         for workspace in &mut self.workspaces {
-            if let Workspace::BlockedCopies { threads, .. } = workspace {
-                *threads = count.max(1);
+            if let Workspace::BlockedCopies { one_thread, .. } = workspace {
+                *one_thread = threads == 1;
             }
         }
         self
@@ -207,7 +201,7 @@ impl Platform {
     /// The convolutions that a processor's library does not compute; none on other devices.
     pub fn kept(&self) -> Option<Kept> {
         self.workspaces.iter().find_map(|workspace| match workspace {
-            Workspace::BlockedCopies { threads, .. } => Some(Kept::on(*threads)),
+            Workspace::BlockedCopies { one_thread, .. } => Some(Kept::on(*one_thread)),
             Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
         })
     }

@@ -145,14 +145,10 @@ pub enum Workspace {
     BlockedCopies {
         /// Channels in a block: the floats in one vector of the processor.
         channels: u64,
-        /// How many threads compute: a single one leaves small batches of 1x1 kernels to PyTorch's own convolution.
-        #[serde(default = "several")]
-        threads: u64,
+        /// Whether a single thread computes: PyTorch then leaves small batches of 1x1 kernels to its own convolution.
+        #[serde(default)]
+        one_thread: bool,
     },
-}
-
-fn several() -> u64 {
-    2
 }
 
 /// The properties of a convolution that decide which library computes it, and how.
@@ -189,9 +185,9 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The convolutions that PyTorch computes itself with so many threads.
-    pub fn on(threads: u64) -> Self {
-        Kept { single_image: 20480, pointwise_below: if threads == 1 { 16 } else { 0 } }
+    /// The convolutions that PyTorch computes itself with a single thread, or with several.
+    pub fn on(one_thread: bool) -> Self {
+        Kept { single_image: 20480, pointwise_below: if one_thread { 16 } else { 0 } }
     }
 
     /// The smallest batch at which the library computes a convolution.
@@ -260,7 +256,7 @@ mod tests {
     #[test]
     fn pytorch_keeps_the_convolutions_that_it_says_it_keeps() {
         // `torch._C._select_conv_backend` of PyTorch 2.11: the first batch size for which it returns Mkldnn.
-        let [one, more] = [1, 2].map(Kept::on);
+        let [one, more] = [true, false].map(Kept::on);
         let [small, large] = [64 * 4 * 4, 64 * 32 * 32];
         let asked = |kernel: usize, moves_by_one, groups, elements| Asked {
             kernel: [kernel; 2],

@@ -43,7 +43,7 @@ fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// with their part of the result and of its sums (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`,
 /// which define the block sizes).
 fn blocks(operation: Operation) -> [Option<Amount>; 2] {
-    let threads = operation.platform.all_threads().filter(|_| operation.within_kernels);
+    let threads = operation.platform.threads().filter(|_| operation.within_kernels);
     let Some(threads) = threads else { return [None; 2] };
     let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
     let [queries, keys] = [query, key].map(|tensor| tensor.image()[0] as u64);

@@ -24,7 +24,7 @@ const RGB: u64 = 3;
 /// The rule of a transposed convolution, with its weights already set; none where no library computes it in blocks.
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule> {
     let (block, kept) = operation.workspaces().iter().find_map(|workspace| match workspace {
-        Workspace::BlockedCopies { channels, threads } => Some((*channels, Kept::on(*threads))),
+        Workspace::BlockedCopies { channels, one_thread } => Some((*channels, Kept::on(*one_thread))),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     })?;
     let copies = Copies { operation, conv, block, kept, threads: operation.platform.threads()? };
