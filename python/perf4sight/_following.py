@@ -230,17 +230,17 @@ class Ran:
     operands: Tuple[Any, ...]
     # Whether there is a gradient of each.
     tracked: Tuple[bool, ...]
-    # What a convolution borrows by, as the program numbers it: blocks, channels-last images, nothing beyond what is counted here.
+    # By what a convolution borrows.
     borrows: int
 
     @classmethod
-    def of(cls, kind: str, arguments: Tuple[Any, ...]) -> "Ran":
+    def of(cls, arguments: Tuple[Any, ...], is_convolution: bool) -> "Ran":
         import torch
 
         tensors = [isinstance(one, torch.Tensor) for one in arguments]
         operands = tuple(one.shape if is_tensor else one for one, is_tensor in zip(arguments, tensors))
         tracked = tuple(is_tensor and one.requires_grad for one, is_tensor in zip(arguments, tensors))
-        return cls(operands, tracked, _kernels.borrows(arguments) if kind == "convolution" else 0)
+        return cls(operands, tracked, _kernels.borrows(arguments) if is_convolution else 0)
 
 
 class Alive:
@@ -348,7 +348,7 @@ class Alive:
             if backward:
                 first = 0 if name == _kernels.LSTM_BACKWARD else 1
                 self.differentiated.setdefault(kind, []).append(self.reads.get((kind, *_memory(arguments[first:first + 2]))))
-            place = self._run(kind, backward, taken - _kernels.uncopied(name, arguments), Ran.of(kind, arguments))
+            place = self._run(kind, backward, taken - _kernels.uncopied(name, arguments), Ran.of(arguments, kind == "convolution" and not backward))
             if not backward:
                 self.reads[(kind, *_memory(arguments[:2]))] = place
 

@@ -94,11 +94,8 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         # Which scores are minus infinity (`_safe_softmax` in transformers/attention.cpp).
         return int(first.numel())
     if name in CONVOLUTIONS:
-        operands = arguments[CONVOLUTIONS[name]:]
-        layout = read_format(*operands[:2])
-        result = first if CONVOLUTIONS[name] else made
-        copied = sum(int(one.nbytes) for one in arguments[:CONVOLUTIONS[name] + 1] if not one.is_contiguous(memory_format=layout))
-        return copied + (_columns(operands[0], operands[1], result, bool(CONVOLUTIONS[name])) if is_by_columns(operands) else 0)
+        layout = read_format(*arguments[CONVOLUTIONS[name]:][:2])
+        return sum(int(one.nbytes) for one in arguments[:CONVOLUTIONS[name] + 1] if not one.is_contiguous(memory_format=layout))
     if name == "aten.gelu_backward":
         # oneDNN reads and makes contiguous tensors (`gelu_backward` in Activation.cpp).
         is_by_onednn = named.get("approximate", "none") == "none" and first.dtype == torch.float32 and arguments[1].is_contiguous()
@@ -134,33 +131,16 @@ def uncopied(name: str, arguments: Tuple[Any, ...]) -> int:
 
 
 def borrows(operands: Tuple[Any, ...]) -> int:
-    """By what a convolution borrows: 0 for blocks of contiguous images, 1 for channels-last ones, 2 for columns, which are counted here."""
-    import torch
-
-    return 2 if is_by_columns(operands) else int(read_format(*operands[:2]) != torch.contiguous_format)
-
-
-def is_by_columns(operands: Tuple[Any, ...]) -> bool:
-    """Whether PyTorch computes a convolution of volumes itself, as it does of a single small one (`use_mkldnn` in Convolution.cpp)."""
+    """By what a processor's convolution borrows, as the program numbers it: 0 for blocks of contiguous images, 1 for channels-last ones, 2 for the columns by which
+    PyTorch itself computes those of single small volumes (`use_mkldnn` in Convolution.cpp)."""
     import torch
 
     choose = getattr(torch._C, "_select_conv_backend", None)
-    image, filters, bias, stride, padding, dilation, transposed, output_padding, groups = _forward(operands)
-    if choose is None or image.dim() != 5 or transposed:
-        return False
-    chosen = choose(image, filters, bias, stride, padding, dilation, transposed, output_padding, groups)
-    return bool(chosen == torch._C._ConvBackend.Slow3d)
-
-
-def _forward(operands: Tuple[Any, ...]) -> Tuple[Any, ...]:
-    """What a convolution reads forward, of that or of what its backward does behind the gradient: the sizes of a bias instead of one."""
-    return (*operands[:2], None, *operands[3:9])
-
-
-def _columns(image: Any, filters: Any, result: Any, is_backward: bool) -> int:
-    """Bytes of the pixels of every window (`compute_columns3d` in ConvolutionMM3d.cpp), which single pixels that nothing is left out of are themselves forward."""
-    is_itself = not is_backward and filters.shape[2:].numel() == 1 and image.shape[2:] == result.shape[2:]
-    return 0 if is_itself else int(image.element_size() * filters[0].numel() * result.shape[0] * result.shape[2:].numel())
+    image, filters, _, stride, padding, dilation, transposed, output_padding, groups = operands[:9]
+    if choose is not None and image.dim() == 5 and not transposed:
+        if choose(image, filters, None, stride, padding, dilation, transposed, output_padding, groups) == torch._C._ConvBackend.Slow3d:
+            return 2
+    return int(read_format(image, filters) != torch.contiguous_format)
 
 
 def read_format(image: Any, filters: Any) -> Any:

@@ -34,8 +34,8 @@ pub enum Borrows {
     Blocks,
     /// Images in `torch.channels_last`.
     ChannelsLast,
-    /// What is counted in the passes.
-    Counted,
+    /// Columns: PyTorch itself computes it.
+    Columns,
 }
 
 /// A pass of so many samples.

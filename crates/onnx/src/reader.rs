@@ -211,7 +211,7 @@ fn followed(model: &ModelProto, network: &Network) -> Option<Followed> {
 }
 
 fn borrows(number: u64) -> Option<Borrows> {
-    [Borrows::Blocks, Borrows::ChannelsLast, Borrows::Counted].get(usize::try_from(number).ok()?).copied()
+    [Borrows::Blocks, Borrows::ChannelsLast, Borrows::Columns].get(usize::try_from(number).ok()?).copied()
 }
 
 /// Numbers between commas.

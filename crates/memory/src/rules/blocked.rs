@@ -6,7 +6,7 @@ use super::operation::Operation;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::amount::{Amount, product};
-use perf4sight_network::{Conv, Shape, Volume};
+use perf4sight_network::{Borrows, Conv, Shape, Volume};
 use perf4sight_platform::{Asked, Kept};
 
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
@@ -319,8 +319,13 @@ impl Blocked<'_> {
         !is_image && self.is_computed_alone()
     }
 
-    /// Whether PyTorch itself computes it, of a single sample.
+    /// Whether PyTorch itself computes it: as it was seen to, else of a single sample.
     pub fn is_computed_alone(&self) -> bool {
+        if let Some(by) = self.operation.borrows()
+            && self.kernel.sides.len() > 2
+        {
+            return by == Borrows::Columns;
+        }
         let is_single = self.operation.result().sizes()[0] == 1;
         is_single && !self.sums_apart() && self.kept.library_from(&self.kernel.asked) > 1
     }

@@ -5,7 +5,7 @@ use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Rule, Saved};
 use crate::amount::{Amount, product};
-use perf4sight_network::{Borrows, Conv, Shape, Volume};
+use perf4sight_network::{Conv, Shape, Volume};
 use perf4sight_platform::{Kept, Pass, Workspace};
 
 /// The rule of a convolution, with its weights already set.
@@ -86,7 +86,6 @@ fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'
         Workspace::BlockedCopies { channels, one_thread } => Some((*channels, Kept::on(*one_thread))),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
-    let found = found.filter(|_| operation.borrows() != Some(Borrows::Counted));
     let ((block, kept), threads) = found.zip(operation.platform.threads())?;
     Some(Blocked { operation, kernel, block, threads, kept })
 }
