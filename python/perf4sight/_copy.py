@@ -72,10 +72,10 @@ def _made_of(module: Any, held: Callable[[Any], Any], trained: Callable[[Any], A
                 memo[id(value)] = OrderedDict((number, hook) for number, hook in value.items() if _is_of_library(hook))
             elif isinstance(value, torch.Tensor):
                 memo[id(value)] = held(value)
-    # Of a module that computes in `float64` itself nothing is wider.
-    is_wide = all(parameter.dtype != torch.float64 for parameter in module.parameters())
+    # Where parameters are of `float64`, too, all that the module computes with becomes `float32`.
+    keeps_doubles = all(parameter.dtype != torch.float64 for parameter in module.parameters())
     for buffer in module.buffers():
-        memo[id(buffer)] = held(buffer).double() if is_wide and buffer.dtype == torch.float64 else held(buffer)
+        memo[id(buffer)] = held(buffer).double() if keeps_doubles and buffer.dtype == torch.float64 else held(buffer)
     for parameter in module.parameters():
         memo[id(parameter)] = torch.nn.Parameter(trained(parameter), requires_grad=parameter.requires_grad)
     return copied(module, memo)

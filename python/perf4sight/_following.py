@@ -53,8 +53,8 @@ def passes(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stag
 def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, found: "Mapping[int, Alive]",
          places: Optional[Mapping[str, Sequence[int]]] = None) -> str:
     """The note that carries to the program what passes take: the kind of the pass, the bytes of its trained weights in the order of an optimizer's loop,
-    what is in `torch.channels_last`, which convolutions run so, then a line for each pass, with its operators, or those at some places among the ones
-    of their kind."""
+    what is in `torch.channels_last`, by what convolutions borrow, then a line for each pass, with its operators, or those at some places among the
+    ones of their kind."""
     trainable, precision = _kind(settings)
     first = next(iter(found.values()))
     weights = "weights " + ",".join(map(str, first.changed))

@@ -87,7 +87,7 @@ class Network:
                 raise
         if "warnings" in reply:
             reply["warnings"] = [ADVICE.sub("", warning) for warning in reply["warnings"]]
-        return reply if self.whole else _of_memory(reply, self.name)
+        return reply if self.whole else _without_operations(reply, self.name)
 
     def following(self, module: Any, inputs: Any, stage: str, settings: Dict[str, Any], batches: Sequence[int],
                   holds_outputs: bool = False) -> "Network":
@@ -100,8 +100,8 @@ class Network:
 
     def with_passes(self, passes: "Dict[int, _following.Alive]", note: str, settings: Dict[str, Any]) -> "Network":
         """The same with the note of what passes take, and what remains open of them."""
-        asked = [(text, sorted({name for alive in passes.values() for name in names(alive)})) for text, names in OPEN]
-        warnings = [text % ", ".join(names) for text, names in asked if names]
+        reasons = [(text, sorted({name for alive in passes.values() for name in names(alive)})) for text, names in OPEN]
+        warnings = [text % ", ".join(names) for text, names in reasons if names]
         followed = (settings.get("checkpoint") or "none") == "none"
         return replace(self, onnx=self.onnx + _note(FOLLOWED, note), warnings=(*self.warnings, *warnings), followed=followed)
 
@@ -117,7 +117,7 @@ class Network:
             return str(error)
 
 
-def _of_memory(reply: Any, name: str) -> Any:
+def _without_operations(reply: Any, name: str) -> Any:
     """An answer without what it says of the operations of a file, which are none of the module's."""
     reply["warnings"] = [warning for warning in reply["warnings"] if not warning.startswith(name + ": ")]
     for device in reply.get("devices", [reply]):

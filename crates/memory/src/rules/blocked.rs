@@ -37,8 +37,8 @@ pub(super) struct Kernel<'a> {
     pub reach: Option<Reach>,
 }
 
-/// How a convolution moves over images: none of depthwise ones, and of several groups only where its kernel is wide. Which narrow ones
-/// are computed otherwise was not measured.
+/// How a convolution moves over images: none of depthwise ones, and of several groups only where its kernel is wide. Narrower ones are told
+/// by the channels of a group ([`Blocked::has_groups_beside`]).
 fn reach(conv: &Conv, input: &Shape, result: &Shape) -> Option<Reach> {
     let is_depthwise = conv.groups == input.channels();
     let reach = Reach::of(conv, input, result);
@@ -241,14 +241,15 @@ impl Blocked<'_> {
         self.kernel.height() <= dims[dims.len() - 2].min(3)
     }
 
-    /// Grouped kernels without a blocked weight gradient: depthwise ones of other sizes, and in fewer bits, or of volumes, groups narrower than a block.
+    /// Whether the filters' gradient is neither in blocks nor by columns: of depthwise kernels without one of their own, and of groups narrower than
+    /// a block, in fewer bits or of volumes.
     pub fn has_no_weight_gradient(&self) -> bool {
         let (groups, width) = (self.kernel.groups as u64, self.seen() / self.kernel.groups as u64);
         let is_other = self.sums_apart() || self.kernel.sides.len() > 2;
         groups > 1 && if self.is_depthwise() { !self.has_depthwise_gradient() } else { is_other && width < self.block }
     }
 
-    /// Whether its groups have channels that fill no blocks of 4, 8 or 16, so that all of it is computed by columns.
+    /// Whether all of it is computed by columns, because the channels of a group are no multiple of the smallest block.
     fn has_no_blocks(&self) -> bool {
         self.has_groups_beside(4)
     }

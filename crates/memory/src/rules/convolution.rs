@@ -25,7 +25,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
         true => operation.layout(0).is_contiguous(),
         false => operation.layout(0).is_dense(),
     };
-    // Those of a module that was followed are counted there.
+    // A followed pass holds this copy already: with kernels and without them it is the same, so that it is in no difference of the two.
     if lies_so { rule } else { rule.copying(operation.input(0)) }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) 
     // Frames that follow each other in memory are the samples of a convolution of images.
     let lies_so =
         operation.layout(0).is_contiguous() || conv.window.moves_by_frames() && operation.layout(0).is_of_frames();
-    // Those of a module that was followed are counted there.
+    // A followed pass holds this copy already: with kernels and without them it is the same, so that it is in no difference of the two.
     if lies_so { rule } else { rule.copying(operation.input(0)) }
 }
 
