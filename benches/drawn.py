@@ -6,7 +6,7 @@
 
 Hand-written networks (`drawn_by_hand.py`), timm's and transformers' at small sizes. What a step takes is what the profiler of PyTorch sees
 its allocator do in three real steps of the module itself, with AdamW and gradients freed before each step. Every network is asked about in a
-process of its own, on two threads. Needs torch, onnx, onnxscript, timm and transformers.
+process of its own, on two threads or as many as are asked for. Needs torch, onnx, onnxscript, timm and transformers.
 """
 import argparse
 import importlib
@@ -190,7 +190,7 @@ def answer(name, way, precision):
         return {"problem": "%s: %s" % (type(problem).__name__, str(problem)[:400])}
 
 
-def asked(name, way, precision):
+def asked(name, way, precision, threads):
     """The answer of a process of its own, which is forked: what takes long to import is there."""
     reads, writes = os.pipe()
     child = os.fork()
@@ -198,7 +198,7 @@ def asked(name, way, precision):
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         import torch
-        torch.set_num_threads(2)
+        torch.set_num_threads(threads)
         with os.fdopen(writes, "w") as answers:
             answers.write(json.dumps(answer(name, way, precision)))
         os._exit(0)
@@ -254,6 +254,7 @@ def main():
     parser.add_argument("--rows", help="a file that keeps what was found")
     parser.add_argument("--way", action="append", choices=WAYS)
     parser.add_argument("--precision", choices=("fp32", "amp_bf16", "bf16"), default="fp32")
+    parser.add_argument("--threads", type=int, default=2, help="threads that compute, each of which borrows memory of its own")
     parser.add_argument("--seed", type=int, help="networks that this seed draws (drawn_by_seed.py), but for every third")
     parser.add_argument("--held-back", action="store_true", help="every third of them instead")
     asks = parser.parse_args()
@@ -268,7 +269,7 @@ def main():
         row = next((row for row in known if row["name"] == name), None)
         if row is None:
             row = {"name": name, **{way: {"problem": "not asked"} for way in WAYS}}
-            row.update((way, asked(name, way, asks.precision)) for way in ["counted", *(asks.way or WAYS)])
+            row.update((way, asked(name, way, asks.precision, asks.threads)) for way in ["counted", *(asks.way or WAYS)])
             if asks.rows:
                 with open(asks.rows, "a") as file:
                     file.write(json.dumps(row) + "\n")
