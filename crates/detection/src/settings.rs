@@ -47,7 +47,7 @@ const OF_A_TRAINING: &[Setting] = &[
     word("precision", || vec!["fp32", "amp_bf16", "amp_fp16"]).or("fp32").help("Precision of the computation."),
     word("optimizer", || vec!["adamw", "sgd"]).or("adamw").help("Optimizer of the training."),
     number("learning_rate", 1e-12).or("1e-4").value("RATE")
-        .help("Learning rate. With the published 5e-3, random weights diverge, which changes the time of a step."),
+        .help("Learning rate. With 5e-3, the default of the training script that this command follows, random weights diverge, which changes the time of a step."),
     number("clip", 1e-12).value("NORM").help("Maximum norm of gradients; larger ones are clipped."),
     flag("channels_last").help("Store images in channels-last layout."),
     flag("pin_memory").help("Load batches into pinned memory, from which a GPU copies asynchronously."),

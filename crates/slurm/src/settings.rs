@@ -25,7 +25,7 @@ const SETTINGS: &[Setting] = &[
     text("licence")
         .help("A licence of the cluster that every task holds, such as orin or orin:1, so that Slurm starts no more tasks than there are licences."),
     flag("exclusive").or("True")
-        .help("Whether a task has its node alone (--exclusive --mem=0). False needs a licence that keeps other measurements away."),
+        .help("Reserve the whole node for each task (--exclusive --mem=0). False needs a licence that keeps other measurements away."),
     time("time")
         .help("The time limit of a task; by default twice what its configurations are expected to take, and 10 minutes more. At least 5 minutes."),
     text("program").help("perf4sight on the nodes, a path or a command; by default the path of this one."),

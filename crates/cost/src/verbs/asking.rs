@@ -26,14 +26,14 @@ pub(super) const FINGERPRINT: Setting = path("fingerprint")
 
 pub(super) const TARGET: Setting = text("target").value("NAME|FILE.json").known(targets)
     .one_of("source").conflicts(With(&["device_name"]))
-    .help("Predict without a fingerprint, from published facts about a kind of device such as orin; a file describes another kind.");
+    .help("Predict without a fingerprint, from what is known of a kind of device such as orin before anything is measured; a file describes another kind.");
 
 /// More threads than any supported machine has.
 pub(super) const MAX_THREADS: i64 = 4096;
 
 pub(super) const THREADS: Setting = integer("threads", 1, MAX_THREADS)
     .value("NUMBER")
-    .help("With target, on a processor: threads of the compute library. A single one copies less; by default several.");
+    .help("With target, on a CPU: threads of the compute library. A single one copies less; by default several.");
 
 pub(super) const HOLDS_OUTPUTS: Setting = flag("holds_outputs").help(
     "With target: the loop keeps the network's outputs in a variable until its step ends; by default they are freed when the loss is known.",

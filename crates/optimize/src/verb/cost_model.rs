@@ -81,7 +81,7 @@ const MODEL: Setting = path("model")
 
 const OPERATIONS: Setting = path("operations")
     .value("PATH")
-    .help("To fit: folders GPU/NETWORK/ with traces of PyTorch's profiler, tables of operations, or dPRO's avg.txt, name.txt and metadata.json. To predict: a table.");
+    .help("To fit: folders GPU/NETWORK/ with traces of PyTorch's profiler, tables of operations, or dPRO's avg.txt, name.txt and metadata.json. On the command line, predict reads a table here.");
 
 const ROWS: Setting = path("rows").value("FILE.csv").help("Where to write the operations that were read, as a table.");
 
@@ -127,7 +127,7 @@ const OUT: Setting = path("out")
     .or("model.json")
     .or_on_command_line(Unset)
     .value("FILE")
-    .help("Where to write the model, and next to it its page (.html); for predict, the predictions as CSV.");
+    .help("Where to write the model, and its page (.html) next to it. On the command line, predict writes its predictions here, as CSV.");
 
 const OVERWRITE: Setting = flag("overwrite").help("Replace files that perf4sight did not write.");
 

@@ -22,7 +22,7 @@ pub const SETTINGS: &[Setting] = &[
     flag("amp_only").help("Only these operations run in half precision."),
     flag("amp_force")
         .environment("TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_FORCE")
-        .help("Operations that PyTorch's autocast keeps in single precision follow those before them, without casts."),
+        .help("Operations that PyTorch's autocast keeps in single precision run in the precision of the operations before them, without casts."),
 ];
 
 /// The operations.

@@ -56,15 +56,15 @@ const SETTINGS: &[Setting] = &[
     integer("moves", 1, i64::MAX).or("20000").help("Number of moves that the search evaluates."),
     integer("seed", 0, i64::MAX).or("0").help("Seed of the search: the same traces and seed give the same files."),
     integer("searches", 1, 10_000).or("1").help(
-        "Searches, each with the next seed, of which the best counts; they run at once, with --slurm on several machines.",
+        "Number of searches with successive seeds, run in parallel, with --slurm on several machines; the best result is used.",
     ),
-    flag("simulate").help("Assume that fused operations, except the last, take 0.8 of their time, as published."),
+    flag("simulate").help("Assume that fused operations, except the last, take 0.8 of their time, as in dPRO."),
     path("xla_candidate_path")
         .named("candidates")
         .alias("xla-candidate-path")
         .value("FILE")
         .help("Names of the operations that may be fused, one a line; by default all that compilers fuse."),
-    path("clusters").value("FILE").help("A cluster_mapping.txt: gradients of one of its groups are reduced together (from_opfs2tsfs)."),
+    path("clusters").value("FILE").help("A cluster_mapping.txt, which assigns operations to groups: gradients that one group computes are reduced together (from_opfs2tsfs)."),
     word("algorithm", Algorithm::names).or("ring").help("How collective operations are done."),
     path("nccl_tests")
         .value("FILE")

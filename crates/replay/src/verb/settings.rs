@@ -17,7 +17,7 @@ pub(super) const TABLE: Table = Table {
             ),
             flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
             text("what_if").many().value("CHANGE")
-                .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'bucket_cap_mb = 8' and others (replay --help lists them, docs/replay.md with what they assume). Several changes of one case have semicolons between them."),
+                .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'bucket_cap_mb = 8' and others (replay --help lists them, docs/replay.md with what they assume). Join the changes of one what-if with semicolons."),
             word("algorithm", Algorithm::names).or("ring")
                 .help("How collective operations are done."),
             number("plain_step_ms", 1e-6).value("MS")

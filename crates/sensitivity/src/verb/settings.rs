@@ -23,7 +23,7 @@ const OF_A_JOB: &[Setting] = &[
         .help("Step between the CPU counts to try; by default 0.25 up to 6 CPUs, 0.5 up to 12, then 1."),
     memory("memory", "GB").value("SIZE").help("The most memory to give to the job, such as 64GiB."),
     integer("num_gpus", 0, 1024).value("N")
-        .help("Number of GPUs of the job; by default one if the machine has any. As many processes share the CPUs."),
+        .help("Number of GPUs of the job; by default one if the machine has any. The job is taken to have one process for each GPU; these share the CPUs."),
     integer("batch", 1, 1_000_000_000).value("N").short('b')
         .help("Batch size on each GPU, passed to the script as --batch."),
     integer("workers", 0, 100_000).value("N").short('j')

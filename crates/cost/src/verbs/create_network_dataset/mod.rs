@@ -44,12 +44,12 @@ const SETTINGS: &[Setting] = &[
         .help("Which filters are removed first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs files with weights)."),
     integer("repeats", 1, 9999).or("1").help("Variants per level, only in mode random_weighted."),
     flag("write_unreached")
-        .help("Also write networks that miss their level by more than two percentage points, under its name, as published. By default the run names them and ends with exit code 4."),
+        .help("Also write networks that miss their level by more than two percentage points, under the name of that level, as the program of the perf4sight paper does. By default the run names them and ends with exit code 4."),
     path("model_desc_dir").or("models/{dataset}").help("Folder of the networks to prune."),
     path("model_path").or("models/pruned/{mode}_pruning")
         .help("Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`."),
     integer("seed", 0, i64::MAX).or("0")
-        .help("Seed: the same seed gives the same files. Every variant is drawn independently, so that a level is no subset of the next one."),
+        .help("Seed: the same seed gives the same files. Every variant is drawn independently, so the channels removed at one level are not all removed at the next."),
     text("dataset").or("imagenet")
         .help("Dataset whose images and classes the listed networks have: imagenet, cifar10 or cifar100. It names a folder, and may be any name if input and classes are set. Files have images and classes of their own."),
     text("input")

@@ -50,7 +50,7 @@ pub(super) const TABLE: Table = Table {
         text("target")
             .help("Kind of the device that was profiled: cpu, cpu_avx2, cuda, cuda_tf32 (a GPU from Ampere on with tf32 on), hopper, hopper_tf32 (an H100 or H200), tx2, jetson, orin, or a file that describes one. By default as recorded in the profile, otherwise device_name."),
         word("method", || vec!["hybrid", "perf4sight"]).or("hybrid")
-            .help("How to fit. hybrid: simulated memory and physical latency, corrected by measurements; perf4sight: the published 300 extremely randomised trees on summed features."),
+            .help("How to fit. hybrid: simulated memory and physical latency, corrected by measurements; perf4sight: the method of the perf4sight paper, 300 extremely randomised trees on summed features."),
         integer("seed", 0, i64::MAX).or("0").help("Seed of the fit: the same rows and seed give the same fingerprint."),
     ]],
 };

@@ -29,7 +29,7 @@ const NETWORKS: Setting = Setting { key: "networks", ..NETWORK }.many().position
     .help("Networks to predict: ONNX files, folders of them, patterns such as nets/*.onnx, names of known networks, NAME@LEVEL for one pruned by that percentage.");
 
 const TARGETS: Setting = TARGET.many().commas().value("NAME|FILE.json|all")
-    .help("Predict without a fingerprint, from published facts about kinds of devices: names such as orin,tx2, or all; a file describes another kind.");
+    .help("Predict without a fingerprint, from what is known of kinds of devices before anything is measured: names such as orin,tx2, or all; a file describes another kind.");
 
 const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64)
     .many()

@@ -40,7 +40,7 @@ const MEASURED: &[Setting] = &[
     flag("till_first_fail")
         .help("Measure batch sizes in ascending order, and write no rows for those that are skipped because a smaller one ran out of memory. By default the order is random."),
     integer("repeats", 1, MAX_REPEATS).or("1")
-        .help("Number of rounds in which everything is measured. With two or more, the report shows how much of an error is noise of the device."),
+        .help("Number of rows for each configuration. One row is already the quicker of two measurements that are apart in time. With two or more rows, the report shows how much of an error is noise of the device."),
     word("plan", || vec!["grid", "adaptive"]).or("grid")
         .help("What to measure: grid measures everything; adaptive measures the rows that improve the fit most, at most 15 % of them, and stops when more would no longer improve predictions."),
     text("budget")
@@ -89,9 +89,9 @@ pub(super) const OF_DEVICES: &[Setting] = &[
 const OF_STEPS: &[Setting] = &[
     word("stage", stages).many().or("training").help("Stage of a step: training, inference or both."),
     OPTIMIZER.or("sgd")
-        .help("Optimizer of a training step: sgd (as published, with momentum 0.9 and weight decay), sgd_without_weight_decay (with momentum), sgd_without_momentum (without both), adam, adamw or rmsprop, with PyTorch's defaults."),
+        .help("Optimizer of a training step: sgd (as in the perf4sight paper, with momentum 0.9 and weight decay), sgd_without_weight_decay (with momentum), sgd_without_momentum (without both), adam, adamw or rmsprop, with PyTorch's defaults."),
     ZERO_GRAD
-        .help("What zero_grad() does to gradients: keep fills them with zeros in place; free frees them before the step, as PyTorch does since 2.0. By default keep with sgd, as published, and free with every other optimizer."),
+        .help("What zero_grad() does to gradients: keep fills them with zeros in place; free frees them before the step, as PyTorch does since 2.0. By default keep with sgd, as in the perf4sight paper, and free with every other optimizer."),
     PRECISION.or("fp32")
         .help("Precision of a step: fp32; amp_bf16 or amp_fp16, with forward and loss under PyTorch's autocast (amp_fp16 with a gradient scaler); or bf16, with weights, gradients and optimizer states in bfloat16 too."),
     TRAINABLE.or("all")
