@@ -20,12 +20,12 @@ fn main() -> Result<()> {
         }
     }
     println!(
-        "| recording (iterations) | plain, ms | recorded | recording takes, % (95 %) | corrected (95 %) | against plain | held out | left out | again, % (95 %) |"
+        "| recording (iterations) | plain, ms | recorded, ms | cost of recording, % (95 %) | corrected, ms (95 %) | corrected against plain | held out | iterations left out | cost in the second recording, % (95 %) |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     all.iter().for_each(|(name, times)| println!("| {name} {} |", costs(times)));
     println!(
-        "\n| recording | operators | ranges | functions | built-in functions | added, us | for each event | beyond what was timed, us | shortest operator, us | shortest built-in | pages anew, by period | each, us |"
+        "\n| recording | operators | ranges | Python functions | built-in functions | added to an iteration, us | added for each event, us | iteration in the trace beyond the timed one, us | shortest operator, us | shortest built-in function, us | page faults of an iteration, by period | time of a page fault, us |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     all.iter().for_each(|(name, times)| {
