@@ -46,7 +46,7 @@ impl Change for FusedGroups {
 
     fn assumption(&self) -> Option<String> {
         let takes = match self.simulate {
-            true => "fused operations but the last take 0.8 of their time, as published (simulate)",
+            true => "fused operations but the last take 0.8 of their time, as in dPRO (simulate)",
             false => {
                 "fused operations save what they would write and read of each other, at the rate at which each moves its tensors in the trace"
             }
