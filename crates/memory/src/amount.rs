@@ -8,23 +8,22 @@ pub(crate) const INDEX: u64 = 8;
 /// More than any device holds; larger amounts count as this, so that sums of them still fit a u64.
 const LIMIT: u64 = 1 << 44;
 
-/// Bytes as a function of the batch size: a constant and a share per sample, from some batch size on.
+/// Bytes as a function of the batch size: a constant and a share per sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Amount {
     once: u64,
     per_sample: u64,
-    least_batch: u64,
 }
 
 impl Amount {
     /// The same for every batch.
     pub fn once(bytes: u64) -> Self {
-        Amount { once: bytes, per_sample: 0, least_batch: 1 }
+        Amount { once: bytes, per_sample: 0 }
     }
 
     /// So much for every sample.
     pub fn per_sample(bytes: u64) -> Self {
-        Amount { once: 0, per_sample: bytes, least_batch: 1 }
+        Amount { once: 0, per_sample: bytes }
     }
 
     /// A batch of tensors of this shape, with `element` bytes an element.
@@ -43,33 +42,25 @@ impl Amount {
     pub fn and(self, other: Amount) -> Self {
         let once = self.once.saturating_add(other.once);
         let per_sample = self.per_sample.saturating_add(other.per_sample);
-        Amount { once, per_sample, least_batch: self.least_batch.max(other.least_batch) }
+        Amount { once, per_sample }
     }
 
     pub fn times(self, factor: u64) -> Self {
         let [once, per_sample] = [self.once, self.per_sample].map(|bytes| bytes.saturating_mul(factor));
-        Amount { once, per_sample, ..self }
+        Amount { once, per_sample }
     }
 
     pub fn divided_by(self, parts: u64) -> Self {
-        Amount { once: self.once / parts, per_sample: self.per_sample / parts, ..self }
+        Amount { once: self.once / parts, per_sample: self.per_sample / parts }
     }
 
-    /// Nothing for smaller batches than this.
-    pub fn starting_at(self, least_batch: u64) -> Self {
-        Amount { least_batch, ..self }
-    }
-
-    /// Nothing for smaller batches than this, nor for those for which there is nothing yet.
-    pub fn not_below(self, least_batch: u64) -> Self {
-        self.starting_at(self.least_batch.max(least_batch))
+    /// Nothing, but where something holds.
+    pub fn only_if(self, holds: bool) -> Self {
+        if holds { self } else { Amount::once(0) }
     }
 
     /// Bytes for `batch` samples; absurdly many count as 16 TiB.
     pub fn bytes(self, batch: u64) -> u64 {
-        if batch < self.least_batch {
-            return 0;
-        }
         self.per_sample.saturating_mul(batch).saturating_add(self.once).min(LIMIT)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) const SEVERAL: u64 = 2;
 const SEVERAL_PASSES: Accumulate = Accumulate::new(2).expect("two are some");
 
 /// All steps of one network on one device; every key holds the settings of a step on which its value depends, and the
-/// least batch.
+/// samples: those of the step on a processor, else one or [`SEVERAL`].
 #[derive(Debug)]
 pub(crate) struct Memo<'a> {
     pub network: &'a Network,
@@ -59,8 +59,10 @@ impl<'a> Memo<'a> {
     /// The allocations of steps of `batch` samples, and how many of the samples are processed at a time.
     pub fn schedule(&self, step: Step, batch: u64) -> (Arc<Schedule>, u64) {
         let samples = step.accumulate.samples(batch);
-        let (step, least) = (alike(step), samples.min(SEVERAL));
-        (self.schedules.of((step, least), || self.record(step, least)), samples)
+        // A processor's threads share the samples.
+        let (step, alike) =
+            (alike(step), if self.platform.threads().is_some() { samples } else { samples.min(SEVERAL) });
+        (self.schedules.of((step, alike), || self.record(step, alike)), samples)
     }
 
     pub fn outcome(&self, step: Step, (schedule, samples): (&Schedule, u64)) -> Outcome {

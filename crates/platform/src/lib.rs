@@ -143,21 +143,21 @@ impl Platform {
         Self::named(if wide_vectors { "cpu" } else { "cpu_avx2" })
     }
 
-    /// How many threads of a processor are taken to compute: one, or two for any more.
+    /// How many threads of a processor compute.
     #[must_use]
     pub fn threads(&self) -> Option<u64> {
         self.workspaces.iter().find_map(|workspace| match workspace {
-            Workspace::BlockedCopies { one_thread, .. } => Some(if *one_thread { 1 } else { 2 }),
+            Workspace::BlockedCopies { threads, .. } => Some(*threads),
             Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
         })
     }
 
-    /// The same for a number of threads, where that changes the workspaces of libraries.
+    /// The same on a number of threads, where that changes the workspaces of libraries; 0 is an unknown number.
     #[must_use]
-    pub fn on_threads(mut self, threads: u64) -> Self {
+    pub fn on_threads(mut self, number: u64) -> Self {
         for workspace in &mut self.workspaces {
-            if let Workspace::BlockedCopies { one_thread, .. } = workspace {
-                *one_thread = threads == 1;
+            if let Workspace::BlockedCopies { threads, .. } = workspace {
+                *threads = if number == 0 { rules::TWO_THREADS } else { number };
             }
         }
         self
@@ -201,7 +201,7 @@ impl Platform {
     /// The convolutions that a processor's library does not compute; none on other devices.
     pub fn kept(&self) -> Option<Kept> {
         self.workspaces.iter().find_map(|workspace| match workspace {
-            Workspace::BlockedCopies { one_thread, .. } => Some(Kept::on(*one_thread)),
+            Workspace::BlockedCopies { threads, .. } => Some(Kept::on(*threads)),
             Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
         })
     }

@@ -1,6 +1,6 @@
 //! The rules a device's file chooses from; their sizes and switches are the file's, their arithmetic is `memory`'s.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How requests for memory are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,10 +145,37 @@ pub enum Workspace {
     BlockedCopies {
         /// Channels in a block: the floats in one vector of the processor.
         channels: u64,
-        /// Whether a single thread computes: PyTorch then leaves small batches of 1x1 kernels to its own convolution.
-        #[serde(default)]
-        one_thread: bool,
+        /// How many threads compute: most of them have buffers of their own.
+        #[serde(default = "two_threads", alias = "one_thread", deserialize_with = "threads")]
+        threads: u64,
     },
+}
+
+/// What is assumed where nobody says how many threads compute.
+pub(super) const TWO_THREADS: u64 = 2;
+
+fn two_threads() -> u64 {
+    TWO_THREADS
+}
+
+/// A number of threads; earlier fingerprints hold whether it was one.
+fn threads<'a, D: Deserializer<'a>>(from: D) -> Result<u64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        IsOne(bool),
+        Threads(u64),
+    }
+    Ok(match Stored::deserialize(from)? {
+        Stored::IsOne(is_one) => {
+            if is_one {
+                1
+            } else {
+                TWO_THREADS
+            }
+        }
+        Stored::Threads(threads) => threads.max(1),
+    })
 }
 
 /// The properties of a convolution that decide which library computes it, and how.
@@ -185,9 +212,9 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The convolutions that PyTorch computes itself with a single thread, or with several.
-    pub fn on(one_thread: bool) -> Self {
-        Kept { single_image: 20480, pointwise_below: if one_thread { 16 } else { 0 } }
+    /// The convolutions that PyTorch computes itself on so many threads: a single one leaves it small batches of 1x1 kernels.
+    pub fn on(threads: u64) -> Self {
+        Kept { single_image: 20480, pointwise_below: if threads == 1 { 16 } else { 0 } }
     }
 
     /// The smallest batch at which the library computes a convolution.

@@ -5,6 +5,8 @@ use super::columns::Reach;
 use super::operation::Operation;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
+use super::shared_gradient::FilterGradient;
+use super::small_products::Moves;
 use crate::amount::{Amount, product};
 use perf4sight_network::{Borrows, Conv, Shape, Volume};
 use perf4sight_platform::{Asked, Kept};
@@ -15,7 +17,6 @@ pub(super) struct Blocked<'a> {
     pub operation: Operation<'a>,
     pub kernel: Kernel<'a>,
     pub block: u64,
-    /// Threads, at least.
     pub threads: u64,
     /// The convolutions that the library does not compute.
     pub kept: Kept,
@@ -25,8 +26,10 @@ pub(super) struct Blocked<'a> {
 pub(super) struct Kernel<'a> {
     /// Its sides, the last two height and width.
     pub sides: &'a [usize],
-    /// How many pixels it moves by, those of all sides multiplied.
-    pub step: u64,
+    /// How many pixels it moves by along each side, and pixels added before the image.
+    pub strides: &'a [usize],
+    pub padding: &'a [usize],
+    pub is_dilated: bool,
     /// Whether its steps divide an image without padding.
     pub divides: bool,
     pub out_channels: usize,
@@ -52,7 +55,9 @@ impl<'a> Kernel<'a> {
         let covers = |axis: usize| result.image()[axis] * window.stride[axis] == input.image()[axis];
         Kernel {
             sides: &window.kernel,
-            step: product(window.stride.map(|step| step as u64)),
+            strides: &window.stride,
+            padding: &window.padding[..2],
+            is_dilated: window.dilation != [1; 2],
             divides: window.padding == [0; 4] && (0..2).all(covers),
             out_channels: *out_channels,
             groups: *groups,
@@ -75,7 +80,9 @@ impl<'a> Kernel<'a> {
         };
         Kernel {
             sides: &window.kernel,
-            step: product(window.stride.map(|step| step as u64)),
+            strides: &window.stride,
+            padding: &window.padding,
+            is_dilated: window.dilation != [1; 3],
             divides: false,
             out_channels: *out_channels,
             groups: *groups,
@@ -91,7 +98,12 @@ impl<'a> Kernel<'a> {
     }
 
     pub fn is_strided(&self) -> bool {
-        self.step > 1
+        self.step() > 1
+    }
+
+    /// How many pixels of an image there are for each of the result.
+    pub fn step(&self) -> u64 {
+        product(self.strides.iter().map(|&step| step as u64))
     }
 
     pub fn height(&self) -> usize {
@@ -161,16 +173,19 @@ impl Blocked<'_> {
 
     fn input_gradient(&self) -> Vec<Move> {
         let has_no_kernel = self.kernel.reach.is_some_and(|reach| !reach.runs_input_gradient());
-        if self.has_no_blocks() || !self.kernel.is_strided() && has_no_kernel {
+        let is_strided = self.kernel.is_strided();
+        if self.has_no_blocks() || if is_strided { self.kernel.is_dilated } else { has_no_kernel } {
             return self.input_gradient_by_columns();
         }
         let filters = Take(self.filters());
-        if self.kernel.is_strided() && (self.kernel.groups == 1 || self.sums_apart() && self.is_depthwise()) {
+        if is_strided && (self.has_wide_groups() || self.sums_apart() && self.is_depthwise()) {
             let filters = Take(self.filters_of_strided());
-            // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
+            // The kernel works channels-last, and the gradient is copied once more on its way back.
             let [result, source] =
                 [self.operation.output(), self.operation.input(0)].map(|image| Take(self.unless_kept(image)));
-            return vec![result, filters, source, Drop(1), Drop(1), InputGradient(0), source, Drop(0), Drop(0)];
+            let scratchpad = Take(self.scratchpad_of_strided());
+            let moves = [result, filters, source, scratchpad, Drop(0), Drop(1), Drop(1)];
+            return moves.into_iter().chain([InputGradient(0), source, Drop(0), Drop(0)]).collect();
         }
         if self.sums_apart() && self.kernel.is_point() && self.kernel.groups == 1 {
             return self.input_gradient_of_point();
@@ -178,11 +193,25 @@ impl Blocked<'_> {
         vec![Take(self.result()), filters, Take(self.source()), Drop(1), Drop(1), InputGradient(0), Drop(0)]
     }
 
+    /// Whether a group of the result has more channels than a block, without which strided gradients have another kernel
+    /// (`is_grouped_small_oc` of src/cpu/x64/jit_brgemm_conv_bwd_utils.cpp).
+    fn has_wide_groups(&self) -> bool {
+        self.kernel.groups == 1 || self.kernel.out_channels as u64 / self.kernel.groups as u64 > self.block
+    }
+
+    /// What the kernel of strided gradients borrows, in single precision.
+    pub fn scratchpad_of_strided(&self) -> Amount {
+        let Kernel { sides, strides, padding, .. } = self.kernel;
+        let moves = Moves { sides, strides, padding, made: self.image(), read: &self.operation.node.shape };
+        self.unless_kept(Amount::once(moves.scratchpad(self.threads))).only_if(!self.sums_apart())
+    }
+
     fn weight_gradient(&self) -> Vec<Move> {
         let filters = Take(self.filters());
         let plain = self.sums_apart() && self.reads_plain_image();
         let has_no_kernel = self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain));
-        if self.kernel.is_wide_volume() || has_no_kernel || self.has_groups_beside(8) {
+        let is_dilated = self.kernel.is_strided() && self.kernel.is_dilated;
+        if self.is_plain_volume() || has_no_kernel || is_dilated || self.has_groups_beside(8) {
             self.weight_gradient_by_columns()
         } else if self.sums_apart() {
             self.summed_weight_gradient()
@@ -202,10 +231,35 @@ impl Blocked<'_> {
             false => self.filters_from(filled(self.seen()), filled(self.kernel.out_channels as u64)),
         };
         let images = [self.padded(&self.operation.node.shape, block)].into_iter().chain(source);
-        let taken: Vec<_> = images.chain([filters]).chain(self.shared()).map(Take).collect();
-        let copies = taken.len() - 3;
-        let gone = [Drop(0); 2].into_iter().chain(vec![Drop(1); copies]);
-        taken.into_iter().chain(gone).chain([WeightGradient(0), Drop(0)]).collect()
+        let images: Vec<_> = images.map(Take).collect();
+        let scratchpad = self.shared(true).into_iter().chain(self.gathered()).map(Take);
+        let scratchpad: Vec<_> = scratchpad.collect();
+        let gone = vec![Drop(0); scratchpad.len()].into_iter().chain(vec![Drop(1); images.len()]);
+        let taken = images.into_iter().chain([Take(filters)]).chain(scratchpad);
+        taken.chain(gone).chain([WeightGradient(0), Drop(0)]).collect()
+    }
+
+    /// What threads borrow to add up the gradients of filters and bias, and may share the rows of a sample for.
+    pub fn shared(&self, shares_rows: bool) -> [Amount; 2] {
+        let block = match self.kernel.groups as u64 {
+            1 => self.block_of_gradient(),
+            groups if (self.seen() / groups).is_multiple_of(self.block) => self.block,
+            _ => 8,
+        };
+        let gradient = FilterGradient {
+            threads: self.threads,
+            samples: self.operation.samples,
+            groups: self.kernel.groups as u64,
+            images: [self.image(), &self.operation.node.shape],
+            of: [if self.reads_rgb() { self.seen() } else { block }, block],
+            area: self.kernel.area(),
+            step: self.kernel.step(),
+            is_point: self.has_point_kernel(),
+            shares_rows: shares_rows && self.kernel.sides.len() == 2 && !self.kernel.is_dilated,
+            bias: self.kernel.bias,
+        };
+        let counts = !self.sums_apart() && !self.is_depthwise();
+        gradient.scratchpad().map(|bytes| self.unless_kept(Amount::once(bytes)).only_if(counts))
     }
 
     /// The channels of a block in the weight gradient: half as many where the image has fewer than a block, but more than oneDNN reads without a
@@ -336,7 +390,7 @@ impl Blocked<'_> {
         if self.sums_apart() {
             return amount;
         }
-        amount.not_below(self.kept.library_from(&self.kernel.asked))
+        amount.only_if(self.operation.samples >= self.kept.library_from(&self.kernel.asked))
     }
 }
 

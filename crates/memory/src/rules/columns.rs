@@ -5,7 +5,7 @@
 //! on small images (`init_conf` of src/cpu/x64/jit_avx512_common_conv_kernel.cpp). What jit_gemm_convolution borrows instead was read off
 //! PyTorch 2.11 with its profiler: images of 4 to 65 pixels, 32 to 2,048 channels, dilations up to 36, one and two threads.
 
-use super::blocked::{Blocked, Kernel};
+use super::blocked::{Blocked, pixels};
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::amount::{Amount, product};
@@ -26,8 +26,21 @@ const WIDEST: usize = 14;
 const WIDEST_OF_PLAIN: usize = 24;
 
 /// From so many pixels for every thread on the threads share each image's weight gradient, instead of taking images of their own
-/// (`outer_threading` of jit_gemm_convolution_utils).
+/// (this and the next four are from `init_conf` of src/cpu/gemm_convolution_utils.cpp, where this is `outer_threading`).
 const SHARED: u64 = 256;
+
+/// The same for the gradient of the input, where filters have at least as many pixels.
+const SHARED_INPUT: u64 = 512;
+const WIDE_KERNEL: u64 = 64;
+
+/// Products of a thread below which they compute faster apart (`gemm_thrld`).
+const SMALL_PRODUCT: u64 = 64 << 10;
+
+/// The largest scratchpad (`scratchpad_limit_by_absolute_value`).
+const SCRATCHPAD: u64 = 1 << 30;
+
+/// Numbers of 4 bytes in a vector of 512 bits.
+const VECTOR: u64 = 16;
 
 /// The largest columns of the forward pass for every thread: the blocks that it cuts them into, 216 to 331 KiB as
 /// measured.
@@ -136,50 +149,72 @@ fn shared(channels: usize, most: usize) -> usize {
     ALL / (together.unwrap_or(1) + 1)
 }
 
-impl Kernel<'_> {
-    /// Whether it sees a volume by planes for whose width the library has no weight gradient of its own.
-    pub fn is_wide_volume(&self) -> bool {
-        matches!(*self.sides, [_, _, width] if width > WIDEST) && self.groups == 1
-    }
-}
-
 /// Pixels of the last two axes.
 fn plane(image: &Shape) -> u64 {
     image.dims().iter().rev().take(2).map(|&side| side as u64).product()
 }
 
 impl Blocked<'_> {
-    /// The result, from columns cut into blocks.
+    /// The result, from columns cut into blocks, of which a thread computes one at a time.
     pub fn forward_by_columns(&self) -> Vec<Move> {
         let most = if self.kernel.groups > 1 { FORWARD_OF_GROUP } else { FORWARD };
-        let columns = Amount::once(self.columns().min(most)).times(self.threads);
+        let all = product([self.operation.samples, self.kernel.groups as u64, pixels(&self.operation.node.shape)]);
+        let share = product([self.columns_of_pixel(), all.div_ceil(self.threads)]);
+        let columns = Amount::once(self.columns().min(most).min(share)).times(self.threads);
         let result = Take(self.unless_kept(self.operation.output()));
         vec![Take(columns), result, Drop(1), Output, Drop(0)]
     }
 
-    /// The gradient of the input, from columns of one image for every thread.
+    /// The gradient of the input, from columns of one image for every thread that takes one.
     pub fn input_gradient_by_columns(&self) -> Vec<Move> {
         let source = Take(self.unless_kept(self.operation.input(0)));
         let columns = Amount::once(self.columns());
-        let others = self.of_others(columns.times(self.threads - 1));
+        let others = columns.times(self.threads - 1).only_if(self.shares_input_gradient());
         vec![source, Take(columns), Take(others), Drop(0), Drop(0), InputGradient(0), Drop(0)]
     }
 
-    /// The gradient of the filters: each thread that has a sample holds the columns of one, and four times the filters.
+    /// The gradient of the filters: each thread that takes samples holds the columns of one, and four times the filters.
     pub fn weight_gradient_by_columns(&self) -> Vec<Move> {
         let filters = self.plain_filters();
         let held = filters.times(4).and(self.unless_kept(Amount::once(0)));
         let columns = Amount::once(self.columns());
-        let of_their_own = plane(&self.operation.node.shape) / self.threads < SHARED;
-        let others = if of_their_own { self.threads - 1 } else { 0 };
-        let more = self.of_others(held.and(columns).times(others));
+        let more = held.and(columns).times(self.threads - 1).only_if(self.shares_weight_gradient());
         let moves = [Take(self.unless_kept(filters)), Take(columns), Take(held), Take(more)];
         moves.into_iter().chain([Drop(0), Drop(0), Drop(0), WeightGradient(0), Drop(0)]).collect()
     }
 
-    /// What other threads hold: of one group they have none of a single sample, of several groups some.
-    fn of_others(&self, amount: Amount) -> Amount {
-        if self.kernel.groups > 1 { amount } else { amount.starting_at(2) }
+    /// Whether the library has no weight gradient of its own for a volume: for planes of too wide kernels, and for few channels, which do not fill a block.
+    pub fn is_plain_volume(&self) -> bool {
+        let is_narrow = self.block_of_gradient() < self.block;
+        matches!(*self.kernel.sides, [_, _, width] if width > WIDEST || is_narrow) && self.kernel.groups == 1
+    }
+
+    /// Whether threads take samples and groups of their own.
+    fn shares_input_gradient(&self) -> bool {
+        let [read, made] = [self.image(), &self.operation.node.shape].map(plane);
+        let [seen, written] = [self.seen(), self.kernel.out_channels as u64].map(|all| all / self.kernel.groups as u64);
+        let few = made / self.threads < SHARED_INPUT || self.kernel.area() < WIDE_KERNEL;
+        let part = |jobs: u64| jobs as f64 / jobs.next_multiple_of(self.threads) as f64;
+        let apart = part(product([self.operation.samples, self.kernel.groups as u64]));
+        let together = part(read.div_ceil(VECTOR) * seen.div_ceil(VECTOR));
+        let is_small = product([read, seen, written]) / self.threads < SMALL_PRODUCT;
+        few && self.is_shared() && (apart >= together || is_small)
+    }
+
+    fn shares_weight_gradient(&self) -> bool {
+        let filters = self.plain_filters().bytes(1);
+        let seen = self.seen() / self.kernel.groups as u64;
+        let least = product([self.operation.number(), seen, self.kernel.area(), VECTOR]);
+        let held = product([self.threads, (4 * filters).saturating_add(least)]);
+        let of_batch = |amount: Amount| amount.bytes(self.operation.samples);
+        let tensors = filters + of_batch(self.operation.input(0)) + of_batch(self.operation.output());
+        let limit = SCRATCHPAD.min(product([15, self.threads, tensors]));
+        held < limit && plane(&self.operation.node.shape) / self.threads < SHARED && self.is_shared()
+    }
+
+    /// Whether there are enough samples and groups for several threads.
+    fn is_shared(&self) -> bool {
+        self.operation.samples != 1 || self.kernel.groups > 2
     }
 
     /// Bytes of the columns of one group of an image's channels, or of one plane of a volume: the pixels of every window, which single pixels of
@@ -188,8 +223,11 @@ impl Blocked<'_> {
         if self.kernel.groups > 1 && self.kernel.is_point() && !self.kernel.is_strided() {
             return 0;
         }
-        let (element, channels) = (self.operation.number(), self.seen() / self.kernel.groups as u64);
-        product([element, channels, self.kernel.area(), plane(&self.operation.node.shape)])
+        product([self.columns_of_pixel(), plane(&self.operation.node.shape)])
+    }
+
+    fn columns_of_pixel(&self) -> u64 {
+        product([self.operation.number(), self.seen() / self.kernel.groups as u64, self.kernel.area()])
     }
 
     /// Filters in PyTorch's layout.

@@ -83,10 +83,10 @@ fn own_of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule
 /// The library whose layouts need copies, where the platform has it.
 fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'a>> {
     let found = operation.workspaces().iter().find_map(|workspace| match workspace {
-        Workspace::BlockedCopies { channels, one_thread } => Some((*channels, Kept::on(*one_thread))),
+        Workspace::BlockedCopies { channels, threads } => Some((*channels, Kept::on(*threads), *threads)),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
-    let ((block, kept), threads) = found.zip(operation.platform.threads())?;
+    let (block, kept, threads) = found?;
     Some(Blocked { operation, kernel, block, threads, kept })
 }
 

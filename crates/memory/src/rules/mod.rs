@@ -4,6 +4,7 @@
 //! from the kernels in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
 
 mod attention;
+mod balance;
 mod blocked;
 mod channels_last;
 mod code;
@@ -15,6 +16,7 @@ mod product;
 mod recurrent;
 mod rule;
 mod shared_gradient;
+mod small_products;
 mod sums;
 mod transposed;
 

@@ -16,6 +16,8 @@ pub(crate) struct Operation<'a> {
     pub platform: &'a Platform,
     /// Whether memory counts that kernels borrow and give back within one operator.
     pub within_kernels: bool,
+    /// Samples of the batch; on an accelerator, where kernels do not depend on them, at least.
+    pub samples: u64,
     pub step: Step,
     /// Whether the result may overwrite the input.
     pub in_place: bool,

@@ -1,96 +1,134 @@
-//! What oneDNN borrows to add up the gradients of filters and bias that two threads compute of half of the samples each.
+//! What oneDNN borrows to add up the gradients of filters and bias that threads compute of a part of the samples each ([`Work`] says how many do).
 //!
-//! Threads share the samples, or the filters, whichever reads and writes less (`balance` of jit_avx512_common_conv_kernel.cpp); blocks of the bias
-//! where each has enough of them (`reduce_balancer_t` of src/cpu/x64/cpu_reducer.cpp, which kernels of blocks of 8 use for filters too). The sizes
-//! were read off PyTorch 2.11 with its profiler: 1x1, 3x3 and 5x5 kernels, 1 to 128 channels, images of 4 to 64 pixels, 2 to 8 samples.
+//! The sizes were read off PyTorch's profiler: 1x1, 3x3 and 5x5 kernels, 1 to 128 channels, images of 4 to 64 pixels, 2 to 8 samples; one to eight threads.
 
-use super::blocked::{Blocked, pixels};
-use crate::amount::{Amount, product};
+use super::balance::{Division, ROWS, Work, best_part, summed_jobs};
+use crate::amount::product;
+use perf4sight_network::Shape;
+use perf4sight_step::workload::Number;
 
 /// What a part of a scratchpad takes more than its contents.
 const PART: u64 = 128;
 
-/// A barrier at which threads wait for each other.
-const BARRIER: u64 = 8192;
+/// Bytes that sums are aligned to, and of a barrier at which threads wait for each other.
+const PAGE: u64 = 4096;
 
-/// What sums of a reducer take more than their contents.
-const SUMS: u64 = 4096;
+/// Channels of a block in vectors of 512 bits.
+const WIDE: u64 = 16;
 
-/// The blocks of channels that a kernel reads and writes.
-struct Blocks {
-    channels: [u64; 2],
-    of: [u64; 2],
+/// What a filter costs, next to a number read or written: of 1x1 kernels, and of others.
+const POINT_COST: u64 = 12;
+const FILTER_COST: u64 = 8;
+
+/// The gradient of a convolution's filters.
+pub(super) struct FilterGradient<'a> {
+    pub threads: u64,
+    pub samples: u64,
+    pub groups: u64,
+    /// The image that is read, and the result.
+    pub images: [&'a Shape; 2],
+    /// Channels of a block of both.
+    pub of: [u64; 2],
+    /// Pixels of the kernel, and of the image for each pixel of the result.
+    pub area: u64,
+    pub step: u64,
+    /// Whether there is a kernel for what sees one pixel.
+    pub is_point: bool,
+    /// Whether threads may share the rows of a sample.
+    pub shares_rows: bool,
+    pub bias: bool,
 }
 
-impl Blocks {
-    fn counts(&self) -> [u64; 2] {
-        [0, 1].map(|at| self.channels[at].div_ceil(self.of[at]))
+impl FilterGradient<'_> {
+    /// Bytes of the scratchpad, for filters and for the bias.
+    pub fn scratchpad(&self) -> [u64; 2] {
+        let ([inputs, outputs], blocks) = (self.filled(), self.blocks());
+        let filters = product([Number::Fp32.bytes(), self.groups, inputs, outputs, self.area]);
+        let bias = product([Number::Fp32.bytes(), self.groups, outputs]);
+        let [jobs, of_bias] = [product(blocks), blocks[1]].map(|jobs| jobs * self.groups);
+        let (learned, threads) = if self.of[1] < WIDE {
+            (reduced(self.threads, jobs, self.samples, filters / jobs), self.threads)
+        } else {
+            let Division { sharing, threads } = self.work().map_or(Division::NONE, |work| work.divided());
+            let sums = product([filters + if self.is_point { 0 } else { bias }, sharing - 1]);
+            (if sharing > 1 { sums + PART + 2 * PAGE } else { 0 }, threads)
+        };
+        let of_bias = if self.bias { reduced(threads, of_bias, self.samples, bias / of_bias) } else { 0 };
+        [learned, of_bias]
+    }
+
+    /// Channels of a group, of the image and the result.
+    fn channels(&self) -> [u64; 2] {
+        self.images.map(|image| image.channels() as u64 / self.groups)
+    }
+
+    fn blocks(&self) -> [u64; 2] {
+        let channels = self.channels();
+        [0, 1].map(|at| channels[at].div_ceil(self.of[at]))
     }
 
     fn filled(&self) -> [u64; 2] {
-        [0, 1].map(|at| self.channels[at].next_multiple_of(self.of[at]))
+        let channels = self.channels();
+        [0, 1].map(|at| channels[at].next_multiple_of(self.of[at]))
     }
-}
 
-impl Blocked<'_> {
-    /// The parts of the scratchpad of a weight gradient, for filters and for the bias.
-    pub fn shared(&self) -> [Amount; 2] {
-        if self.threads == 1 || self.kernel.groups > 1 || self.sums_apart() {
-            return [Amount::once(0); 2];
-        }
-        let (blocks, number) = (self.blocks(), self.operation.number());
-        let ([inputs, outputs], [_, jobs]) = (blocks.filled(), blocks.counts());
-        let filters = product([number, inputs, outputs, self.kernel.area()]);
-        let (bias, of_kernel) = (number * outputs, if self.has_point_kernel() { 0 } else { number * outputs });
-        let learned = match self.block_of_gradient() < self.block {
-            true => reduced(product(blocks.counts()), filters),
-            false => Amount::once(filters + of_kernel + PART + BARRIER).starting_at(self.shares_samples(&blocks)),
+    /// What threads divide among them; none where there are more groups than threads.
+    fn work(&self) -> Option<Work> {
+        let (samples, [read, written]) = (self.samples, self.of);
+        let [image, result] = self.images.map(|image| image.elements() / (image.channels() as u64).max(1));
+        let common = Work {
+            threads: self.threads / self.groups,
+            parts: [samples; 2],
+            sizes: [read * image, written * result],
+            step: self.step,
+            most: samples,
+            of_many: samples,
+            blocks: self.blocks(),
+            filters: product([read, written, self.area]),
+            filter_cost: FILTER_COST,
+            is_evened: true,
         };
-        let of_bias = if self.kernel.bias { reduced(jobs, bias) } else { Amount::once(0) };
-        [learned, of_bias].map(|amount| self.unless_kept(amount))
+        let (depth, [read_rows, rows]) = (self.depth(), self.images.map(|image| image.image()[0] as u64));
+        let work = if self.is_point {
+            let part = pixels_of_part(result, self.images[1].image()[1] as u64);
+            let parts = samples * result.div_ceil(part);
+            let (sizes, filter_cost) = ([read * part, written * part], POINT_COST);
+            Work { parts: [parts; 2], sizes, step: 1, most: parts, filter_cost, is_evened: false, ..common }
+        } else if self.shares_rows && rows > ROWS {
+            let most = samples * (rows / ROWS);
+            let parts = [samples * read_rows, samples * rows];
+            let sizes = [common.sizes[0] / read_rows, common.sizes[1] / rows];
+            Work { parts, sizes, most, of_many: most, ..common }
+        } else {
+            Work { most: samples * depth, of_many: samples * depth, ..common }
+        };
+        (work.threads > 0).then_some(work)
     }
 
-    fn blocks(&self) -> Blocks {
-        let block = self.block_of_gradient();
-        let read = if self.reads_rgb() { self.seen() } else { block };
-        Blocks { channels: [self.seen(), self.kernel.out_channels as u64], of: [read, block] }
-    }
-
-    /// From how many samples on threads share these: `calc_mem_cost`, of which 10 % more are accepted, but not by 1x1 kernels, and any where one thread
-    /// has two thirds of the blocks otherwise.
-    fn shares_samples(&self, blocks: &Blocks) -> u64 {
-        let [inputs, outputs] = blocks.filled();
-        let read = product([inputs, pixels(self.image())]) / self.kernel.step;
-        let written = product([outputs, pixels(&self.operation.node.shape)]);
-        let learned = product([8, inputs, outputs, self.kernel.area()]);
-        let accepted = if self.has_point_kernel() { 10 } else { 11 };
-        let [halved_inputs, halved_outputs] = blocks.counts().map(|count| [count.div_ceil(2), count]);
-        if !self.has_point_kernel() && [halved_inputs, halved_outputs].iter().all(|[half, count]| 3 * half >= 2 * count)
-        {
-            return 2;
+    /// Planes of the result.
+    fn depth(&self) -> u64 {
+        match *self.images[1].dims() {
+            [_, depth, _, _] => depth as u64,
+            _ => 1,
         }
-        let half = |cost: u64, [half, count]: [u64; 2]| cost * half / count.max(1);
-        let otherwise = [
-            (halved_inputs, half(read, halved_inputs) + written),
-            (halved_outputs, read + half(written, halved_outputs)),
-        ];
-        let possible = otherwise.into_iter().filter(|([half, count], _)| half < count);
-        let least = possible.map(|(halved, each)| {
-            let once = (10 * learned).saturating_sub(accepted * half(learned, halved));
-            once / (accepted * each).saturating_sub(5 * (read + written)).max(1) + 1
-        });
-        least.fold(2, u64::max)
     }
 }
 
-/// Sums of so many jobs, which two threads share only where they cannot take half of the jobs each.
-fn reduced(jobs: u64, bytes: u64) -> Amount {
-    let from = match jobs {
-        1 => 2,
-        odd if odd % 2 == 1 => 2 * odd + 2,
-        _ => u64::MAX,
-    };
-    Amount::once(bytes + SUMS + BARRIER).starting_at(from)
+/// Pixels that a thread reads of an image at a time, for a 1x1 kernel.
+fn pixels_of_part(pixels: u64, width: u64) -> u64 {
+    let mut part = best_part(pixels, 7, 16, true);
+    if !pixels.is_multiple_of(part) {
+        part = best_part(width, 4, width, false);
+    }
+    if part > 256 { 1 } else { part }
+}
+
+/// Bytes of the sums of jobs that several threads compute, and of a barrier for each group of threads.
+fn reduced(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
+    match summed_jobs(threads, jobs, samples) {
+        (_, 0) => 0,
+        (groups, sums) => sums * bytes + PAGE * (groups + 2),
+    }
 }
 
 #[cfg(test)]

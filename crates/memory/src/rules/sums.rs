@@ -83,7 +83,8 @@ impl Blocked<'_> {
         // with all kernels that were tried, 3 to 16 wide, at 1 to 32 samples.
         let shared = self.reads_rgb() && self.kernel.out_channels as u64 > self.block;
         let others = if in_groups || shared { 0 } else { self.threads - 1 };
-        [each, each.times(others).starting_at(enough)]
+        let others = others.min(self.operation.samples - 1);
+        [each, each.times(others).only_if(self.operation.samples >= enough)]
     }
 
     /// Elements of an image and its result as the gradient of filters reads them, rows of the image filled up; a plain

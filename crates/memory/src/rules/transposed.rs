@@ -6,28 +6,27 @@ use super::blocked::pixels;
 use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
+use super::shared_gradient::FilterGradient;
+use super::small_products::{Moves, lists};
 use crate::amount::{Amount, product};
 use perf4sight_network::{Conv, Shape};
 use perf4sight_platform::{Kept, Workspace};
 use perf4sight_step::workload::Number;
 
-/// Numbers that a buffer of a thread is rounded up to.
-const PAGE: u64 = 4096;
-/// Bytes of a thread's list of small products, as measured.
-const BATCH: u64 = 14_424;
-/// Bytes of a scratchpad where images are channels-last, as measured.
-const SCRATCH: u64 = 12_464;
+/// What a scratchpad within another takes more than its contents, and what aligns the list of products of a kernel that moves by one pixel, as measured.
+const PART: u64 = 128;
+const ALIGNED: u64 = 4224;
 
 /// Channels of a plain image.
 const RGB: u64 = 3;
 
 /// The rule of a transposed convolution, with its weights already set; none where no library computes it in blocks.
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule> {
-    let (block, kept) = operation.workspaces().iter().find_map(|workspace| match workspace {
-        Workspace::BlockedCopies { channels, one_thread } => Some((*channels, Kept::on(*one_thread))),
+    let (block, kept, threads) = operation.workspaces().iter().find_map(|workspace| match workspace {
+        Workspace::BlockedCopies { channels, threads } => Some((*channels, Kept::on(*threads), *threads)),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     })?;
-    let copies = Copies { operation, conv, block, kept, threads: operation.platform.threads()? };
+    let copies = Copies { operation, conv, block, kept, threads };
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     if operation.runs_channels_last() {
         return Some(rule.forward(copies.forward_channels_last()).backward(copies.backward_channels_last()));
@@ -64,7 +63,7 @@ impl Copies<'_> {
             }
             false => {
                 let moves = vec![source, filters, result, Drop(1), Drop(1), Drop(1), plain, Output, Drop(0), Drop(0)];
-                [Take(self.unless_kept(self.padded_images()))].into_iter().chain(moves).collect()
+                [Take(self.scratchpad())].into_iter().chain(moves).collect()
             }
         }
     }
@@ -72,15 +71,16 @@ impl Copies<'_> {
     /// Of a channels-last image, which is read as it is: PyTorch permutes the filters, oneDNN copies them into blocks (PyTorch 2.15, kernels of 2 to 4 pixels,
     /// strides of 1 and 2, 3 to 48 channels, two threads).
     fn forward_channels_last(&self) -> Vec<Move> {
-        let scratch = if self.conv.window.stride == [1, 1] { Amount::once(SCRATCH) } else { self.padded_images() };
+        let is_strided = self.conv.window.stride != [1, 1];
+        let scratch = if is_strided { self.scratchpad() } else { self.list() };
         let turned = Take(self.plain_filters());
-        vec![turned, Output, Take(self.unless_kept(scratch)), Take(self.filters()), Drop(0), Drop(0), Drop(0)]
+        vec![turned, Output, Take(scratch), Take(self.filters()), Drop(0), Drop(0), Drop(0)]
     }
 
     /// The gradients of input, bias and filters, likewise.
     fn backward_channels_last(&self) -> Vec<Move> {
         let [turned, filters] = [self.plain_filters(), self.filters()].map(Take);
-        let scratch = Take(self.unless_kept(Amount::once(SCRATCH)));
+        let scratch = Take(self.list());
         let input = [InputGradient(0), filters, scratch, Drop(0), Drop(0)];
         let input = input.into_iter().filter(|_| self.operation.tracked(0));
         let bias = self.conv.bias.then_some(WeightGradient(1)).filter(|_| self.operation.learns(1));
@@ -89,15 +89,38 @@ impl Copies<'_> {
         [turned].into_iter().chain(input).chain(weight).chain([Drop(0)]).collect()
     }
 
-    /// The image of one sample for each thread, with a border (`inp_buffer_size` in oneDNN's src/cpu/x64/jit_brgemm_conv_utils.cpp): 2 to 5 pixels,
-    /// strides of 2 and 4, one and two threads.
-    fn padded_images(&self) -> Amount {
+    /// What the kernel of strided gradients borrows, which computes the result.
+    fn scratchpad(&self) -> Amount {
+        let window = &self.conv.window;
+        let (sides, strides, padding) = (&window.kernel, &window.stride, &window.padding[..2]);
+        let [made, read] = [&self.operation.node.shape, self.operation.network.input_of(self.operation.node, 0)];
+        let moves = Moves { sides, strides, padding, made, read };
+        self.unless_kept(Amount::once(moves.scratchpad(self.threads) + PART))
+    }
+
+    /// What threads borrow to add up the gradient of the filters: that of a convolution that reads the result.
+    fn shared(&self) -> Option<Amount> {
         let image = self.operation.network.input_of(self.operation.node, 0);
-        let [kernel, stride] = [self.conv.window.kernel, self.conv.window.stride];
-        let side = |axis: usize| image.image()[axis] as u64 + kernel[axis].saturating_sub(stride[axis]) as u64;
-        let channels = (image.channels() as u64).next_multiple_of(self.block);
-        let numbers = product([channels, side(0), side(1)]).next_multiple_of(PAGE);
-        Amount::once(product([self.threads, self.operation.number().saturating_mul(numbers).saturating_add(BATCH)]))
+        let (window, made) = (&self.conv.window, self.conv.out_channels as u64);
+        let gradient = FilterGradient {
+            threads: self.threads,
+            samples: self.operation.samples,
+            groups: self.conv.groups as u64,
+            images: [&self.operation.node.shape, image],
+            of: [if made <= RGB { made } else { self.block }, self.block],
+            area: self.area(),
+            step: product(window.stride.map(|step| step as u64)),
+            is_point: false,
+            shares_rows: window.dilation == [1; 2],
+            bias: false,
+        };
+        let [filters, _] = gradient.scratchpad();
+        (filters > 0).then(|| self.unless_kept(Amount::once(filters + PART)))
+    }
+
+    /// Pixels of the kernel.
+    fn area(&self) -> u64 {
+        product(self.conv.window.kernel.map(|side| side as u64))
     }
 
     /// The incoming gradient in blocks, unless it is read as a plain image, and two more copies, of which the first is gone before the gradient is copied
@@ -109,7 +132,12 @@ impl Copies<'_> {
         taken.chain(sums).chain(gone).chain([made, Drop(0)]).collect()
     }
 
-    /// In fewer bits, sums of filters in single precision, and both images turned, rows of the larger one filled up as for other convolutions.
+    /// The list of products of a kernel that moves by one pixel.
+    fn list(&self) -> Amount {
+        self.unless_kept(Amount::once(lists(self.threads, self.area()) + ALIGNED))
+    }
+
+    /// Sums of filters; in fewer bits in single precision, and both images turned, rows of the larger one filled up as for other convolutions.
     fn sums(&self) -> Option<Amount> {
         let (number, block) = (self.operation.number(), self.block);
         let [height, width] = self.operation.node.shape.image().map(|side| side as u64);
@@ -119,7 +147,7 @@ impl Copies<'_> {
         let small = product([(read.channels() as u64).next_multiple_of(block), pixels(read)]);
         let turned = product([channels, height, width + 4]).saturating_add(small).saturating_mul(number);
         let filters = self.filters().times(Number::Fp32.bytes()).divided_by(number);
-        self.operation.is_low().then(|| filters.and(Amount::once(turned)))
+        if self.operation.is_low() { Some(filters.and(Amount::once(turned))) } else { self.shared() }
     }
 
     fn source(&self) -> Amount {
@@ -136,22 +164,20 @@ impl Copies<'_> {
     fn filters(&self) -> Amount {
         let inputs = self.operation.network.input_of(self.operation.node, 0).channels() as u64;
         let whole = |channels: u64| (channels / self.conv.groups as u64).next_multiple_of(self.block);
-        let area = self.conv.window.kernel.iter().map(|&side| side as u64).product();
         let (made, groups) = (self.conv.out_channels as u64, self.conv.groups as u64);
         let channels = match inputs == groups && made == groups {
             // Each channel by itself.
             true => [groups.next_multiple_of(self.block), 1, 1],
             false => [whole(inputs), whole(made), groups],
         };
-        self.unless_kept(Amount::once(product(channels.into_iter().chain([self.operation.number(), area]))))
+        self.unless_kept(Amount::once(product(channels.into_iter().chain([self.operation.number(), self.area()]))))
     }
 
     /// Filters as the module holds them.
     fn plain_filters(&self) -> Amount {
         let read = self.operation.network.input_of(self.operation.node, 0).channels() as u64;
         let made = (self.conv.out_channels / self.conv.groups) as u64;
-        let area = self.conv.window.kernel.iter().map(|&side| side as u64).product();
-        self.unless_kept(Amount::once(product([self.operation.number(), read, made, area])))
+        self.unless_kept(Amount::once(product([self.operation.number(), read, made, self.area()])))
     }
 
     fn image(&self, image: &Shape, channels: u64) -> Amount {
@@ -164,7 +190,7 @@ impl Copies<'_> {
     }
 
     fn unless_kept(&self, amount: Amount) -> Amount {
-        amount.not_below(self.kept.library_from(&self.operation.asked(self.conv)))
+        amount.only_if(self.operation.samples >= self.kept.library_from(&self.operation.asked(self.conv)))
     }
 }
 

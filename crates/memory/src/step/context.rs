@@ -47,7 +47,7 @@ pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisatio
 }
 
 impl<'a> Operations<'a> {
-    /// For as many samples as `batch`, or for any number above one where it is more than one.
+    /// For as many samples as `batch`; on an accelerator for any number above one where it is more than one.
     pub fn new(trained: Arc<Trained<'a>>, step: Step, kernels: Kernels<'a>, batch: u64) -> Self {
         let Kernels { platform, counted: within_kernels } = kernels;
         let Trained { network, gradients: tracked, in_place, .. } = &*trained;
@@ -60,6 +60,7 @@ impl<'a> Operations<'a> {
             node,
             platform,
             within_kernels,
+            samples: batch,
             step,
             in_place,
             tracked,
