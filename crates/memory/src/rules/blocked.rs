@@ -11,10 +11,15 @@ use crate::amount::{Amount, product};
 use perf4sight_network::{Borrows, Conv, Shape, Volume};
 use perf4sight_platform::{Asked, Kept};
 
+/// Numbers in a vector of 256 bits.
+const HALF_VECTOR: usize = 8;
+
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
 /// (aten/src/ATen/native/mkldnn/Conv.cpp; the layouts are in oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
 pub(super) struct Blocked<'a> {
     pub operation: Operation<'a>,
+    /// The image that it reads, and the result; of a transposed convolution they change places.
+    pub images: [&'a Shape; 2],
     pub kernel: Kernel<'a>,
     pub block: u64,
     pub threads: u64,
@@ -49,9 +54,8 @@ fn reach(conv: &Conv, input: &Shape, result: &Shape) -> Option<Reach> {
 }
 
 impl<'a> Kernel<'a> {
-    pub fn of_images(operation: &Operation, conv: &'a Conv) -> Self {
+    pub fn of_images(asked: Asked, [input, result]: [&Shape; 2], conv: &'a Conv) -> Self {
         let Conv { out_channels, window, groups, bias } = conv;
-        let [input, result] = [operation.network.input_of(operation.node, 0), &operation.node.shape];
         let covers = |axis: usize| result.image()[axis] * window.stride[axis] == input.image()[axis];
         Kernel {
             sides: &window.kernel,
@@ -62,14 +66,14 @@ impl<'a> Kernel<'a> {
             out_channels: *out_channels,
             groups: *groups,
             bias: *bias,
-            asked: operation.asked(conv),
+            asked,
             reach: reach(conv, input, result),
         }
     }
 
-    pub fn of_volumes(operation: &Operation, conv: &'a Conv<Volume>) -> Self {
+    pub fn of_volumes(input: &Shape, conv: &'a Conv<Volume>) -> Self {
         let Conv { out_channels, window, groups, bias } = conv;
-        let (input, [_, height, width]) = (operation.network.input_of(operation.node, 0), window.kernel);
+        let [_, height, width] = window.kernel;
         let asked = Asked {
             kernel: [height, width],
             moves_by_one: (window.stride, window.dilation) == ([1; 3], [1; 3]),
@@ -143,9 +147,9 @@ impl Blocked<'_> {
 
     /// The part of an image that each thread gathers first for a strided 1x1 kernel (`rtus_prepare_space_info` of
     /// oneDNN's jit_uni_1x1_conv_utils.hpp): all pixels that it reads, of all channels.
-    fn gathered(&self) -> Option<Amount> {
+    pub fn gathered(&self) -> Option<Amount> {
         let channels = self.seen().next_multiple_of(self.block);
-        let each = product([self.operation.number(), channels, pixels(&self.operation.node.shape)]);
+        let each = product([self.operation.number(), channels, pixels(self.images[1])]);
         (self.has_point_kernel() && self.kernel.is_strided() && self.kernel.groups == 1)
             .then(|| self.unless_kept(Amount::once(self.threads * each)))
     }
@@ -171,18 +175,18 @@ impl Blocked<'_> {
         self.operation.learns(0) || self.operation.learns(1)
     }
 
-    fn input_gradient(&self) -> Vec<Move> {
+    pub fn input_gradient(&self) -> Vec<Move> {
         let has_no_kernel = self.kernel.reach.is_some_and(|reach| !reach.runs_input_gradient());
         let is_strided = self.kernel.is_strided();
-        if self.has_no_blocks() || if is_strided { self.kernel.is_dilated } else { has_no_kernel } {
+        let has_strided_kernel = is_strided && !self.kernel.is_dilated && self.has_wide_groups();
+        let is_by_columns = if is_strided { self.kernel.is_dilated } else { has_no_kernel };
+        if !has_strided_kernel && self.has_no_blocks() || is_by_columns {
             return self.input_gradient_by_columns();
         }
-        let filters = Take(self.filters());
-        if is_strided && (self.has_wide_groups() || self.sums_apart() && self.is_depthwise()) {
+        if has_strided_kernel || is_strided && self.sums_apart() && self.is_depthwise() {
             let filters = Take(self.filters_of_strided());
             // The kernel works channels-last, and the gradient is copied once more on its way back.
-            let [result, source] =
-                [self.operation.output(), self.operation.input(0)].map(|image| Take(self.unless_kept(image)));
+            let [source, result] = [0, 1].map(|at| Take(self.unless_kept(self.tensor(at))));
             let scratchpad = Take(self.scratchpad_of_strided());
             let moves = [result, filters, source, scratchpad, Drop(0), Drop(1), Drop(1)];
             return moves.into_iter().chain([InputGradient(0), source, Drop(0), Drop(0)]).collect();
@@ -190,27 +194,29 @@ impl Blocked<'_> {
         if self.sums_apart() && self.kernel.is_point() && self.kernel.groups == 1 {
             return self.input_gradient_of_point();
         }
+        let filters = Take(self.filters_of_input_gradient());
         vec![Take(self.result()), filters, Take(self.source()), Drop(1), Drop(1), InputGradient(0), Drop(0)]
     }
 
-    /// Whether a group of the result has more channels than a block, without which strided gradients have another kernel
+    /// Whether a group of the result has more channels than a vector of 256 bits, without which strided gradients have another kernel
     /// (`is_grouped_small_oc` of src/cpu/x64/jit_brgemm_conv_bwd_utils.cpp).
     fn has_wide_groups(&self) -> bool {
-        self.kernel.groups == 1 || self.kernel.out_channels as u64 / self.kernel.groups as u64 > self.block
+        self.kernel.groups == 1 || !self.sums_apart() && self.kernel.out_channels / self.kernel.groups > HALF_VECTOR
     }
 
     /// What the kernel of strided gradients borrows, in single precision.
     pub fn scratchpad_of_strided(&self) -> Amount {
         let Kernel { sides, strides, padding, .. } = self.kernel;
-        let moves = Moves { sides, strides, padding, made: self.image(), read: &self.operation.node.shape };
+        let moves = Moves { sides, strides, padding, made: self.images[0], read: self.images[1] };
         self.unless_kept(Amount::once(moves.scratchpad(self.threads))).only_if(!self.sums_apart())
     }
 
-    fn weight_gradient(&self) -> Vec<Move> {
+    pub fn weight_gradient(&self) -> Vec<Move> {
         let filters = Take(self.filters());
         let plain = self.sums_apart() && self.reads_plain_image();
         let has_no_kernel = self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain));
-        let is_dilated = self.kernel.is_strided() && self.kernel.is_dilated;
+        let is_narrow = self.block_of_gradient() < self.block;
+        let is_dilated = self.kernel.is_dilated && (is_narrow || self.kernel.is_strided());
         if self.is_plain_volume() || has_no_kernel || is_dilated || self.has_groups_beside(8) {
             self.weight_gradient_by_columns()
         } else if self.sums_apart() {
@@ -230,7 +236,7 @@ impl Blocked<'_> {
             true => self.filters(),
             false => self.filters_from(filled(self.seen()), filled(self.kernel.out_channels as u64)),
         };
-        let images = [self.padded(&self.operation.node.shape, block)].into_iter().chain(source);
+        let images = [self.padded(self.images[1], block)].into_iter().chain(source);
         let images: Vec<_> = images.map(Take).collect();
         let scratchpad = self.shared(true).into_iter().chain(self.gathered()).map(Take);
         let scratchpad: Vec<_> = scratchpad.collect();
@@ -250,7 +256,7 @@ impl Blocked<'_> {
             threads: self.threads,
             samples: self.operation.samples,
             groups: self.kernel.groups as u64,
-            images: [self.image(), &self.operation.node.shape],
+            images: self.images,
             of: [if self.reads_rgb() { self.seen() } else { block }, block],
             area: self.kernel.area(),
             step: self.kernel.step(),
@@ -270,11 +276,16 @@ impl Blocked<'_> {
     }
 
     pub fn image(&self) -> &Shape {
-        self.operation.network.input_of(self.operation.node, 0)
+        self.images[0]
     }
 
     pub fn seen(&self) -> u64 {
-        self.operation.network.input_of(self.operation.node, 0).channels() as u64
+        self.images[0].channels() as u64
+    }
+
+    /// One of the images, or the result, in PyTorch's layout.
+    pub fn tensor(&self, at: usize) -> Amount {
+        Amount::tensor(self.images[at], self.operation.number())
     }
 
     /// Fewer channels than a block and a kernel larger than one point: forward reads the image without a copy
@@ -327,7 +338,7 @@ impl Blocked<'_> {
     }
 
     pub fn result(&self) -> Amount {
-        self.padded(&self.operation.node.shape, self.block)
+        self.padded(self.images[1], self.block)
     }
 
     /// Images whose channels fill whole blocks; those of several groups stay as they are (`ok_to_pad_channels` of jit_avx512_common_conv_kernel.cpp), but for images of
@@ -343,6 +354,29 @@ impl Blocked<'_> {
     pub fn filters(&self) -> Amount {
         let pairs = if self.sums_apart() { 2 } else { 1 };
         self.filters_of(self.seen().next_multiple_of(pairs))
+    }
+
+    /// Filters of the input's gradient, whose channels fill blocks of both in single precision.
+    pub fn filters_of_input_gradient(&self) -> Amount {
+        let [read, made] = [self.seen(), self.kernel.out_channels as u64];
+        let whole = |channels: u64| channels.next_multiple_of(self.block);
+        match self.kernel.groups == 1 && !self.sums_apart() {
+            true => self.filters_from(whole(read), whole(made)),
+            false => self.filters(),
+        }
+    }
+
+    /// Filters of a strided input's gradient, likewise of what is made; depthwise ones in fewer bits as 16 channels times pairs of numbers, of which one is used.
+    pub fn filters_of_strided(&self) -> Amount {
+        let groups = self.kernel.groups as u64;
+        let [read, made] = [self.seen(), self.kernel.out_channels as u64].map(|channels| channels / groups);
+        if self.sums_apart() {
+            let depthwise = product([2, self.operation.number(), self.block, groups, self.kernel.area()]);
+            return if groups == 1 { self.filters() } else { Amount::once(depthwise) };
+        }
+        let is_narrow = groups > 1 && made <= self.block;
+        let block = if is_narrow { HALF_VECTOR as u64 } else { self.block };
+        self.filters_from(product([groups, read.next_multiple_of(block)]), made)
     }
 
     pub fn filters_of_gradient(&self) -> Amount {

@@ -17,39 +17,51 @@ const BACKWARD: u64 = 4224;
 impl Blocked<'_> {
     /// The result.
     pub fn forward_channels_last(&self) -> Vec<Move> {
-        let filters = Take(self.filters());
-        // PyTorch permutes the filters, oneDNN copies them into blocks.
-        let list = self.list(FORWARD).map(Take);
-        let moves = [Output].into_iter().chain(list).chain([filters]);
-        let gone = vec![Drop(0); 1 + list.iter().len()];
-        match self.turns_filters() {
-            true => [filters].into_iter().chain(moves).chain(gone).chain([Drop(0)]).collect(),
-            false => moves.chain(gone).collect(),
-        }
+        self.with_turned_filters(self.result_channels_last())
     }
 
     /// The gradients of input, filters and bias.
     pub fn backward_channels_last(&self) -> Vec<Move> {
-        let filters = Take(self.filters());
-        let turned = if self.turns_filters() { vec![filters] } else { vec![] };
-        let given_back = turned.iter().map(|_| Drop(0)).collect::<Vec<_>>();
+        let input = if self.operation.tracked(0) { self.input_gradient_channels_last() } else { Vec::new() };
+        let weight = if self.learns() { self.weight_gradient_channels_last(self.kernel.bias) } else { Vec::new() };
+        self.with_turned_filters([input, weight].concat())
+    }
+
+    /// PyTorch permutes the filters, unless they are channels-last, before oneDNN copies them into blocks.
+    pub fn with_turned_filters(&self, moves: Vec<Move>) -> Vec<Move> {
+        match self.turns_filters() {
+            true => [vec![Take(self.plain_filters())], moves, vec![Drop(0)]].concat(),
+            false => moves,
+        }
+    }
+
+    pub fn result_channels_last(&self) -> Vec<Move> {
+        let list = self.list(FORWARD).map(Take);
+        let gone = vec![Drop(0); 1 + list.iter().len()];
+        [Output].into_iter().chain(list).chain([Take(self.filters())]).chain(gone).collect()
+    }
+
+    pub fn input_gradient_channels_last(&self) -> Vec<Move> {
         let scratchpad = match self.kernel.is_strided() {
             true => Some(self.scratchpad_of_strided()).filter(|_| self.kernel.groups == 1),
             false => self.list(BACKWARD),
         };
+        let filters = match self.kernel.is_strided() {
+            true if self.kernel.groups == 1 => self.filters_of_strided(),
+            _ => self.filters_of_input_gradient(),
+        };
         let scratchpad = scratchpad.into_iter().flat_map(|amount| [Take(amount), Drop(0)]);
-        let input = [InputGradient(0), filters].into_iter().chain(scratchpad).chain([Drop(0)]);
-        let bias = self.kernel.bias.then_some(WeightGradient(1));
+        [InputGradient(0), Take(filters)].into_iter().chain(scratchpad).chain([Drop(0)]).collect()
+    }
+
+    pub fn weight_gradient_channels_last(&self, bias: bool) -> Vec<Move> {
         // The gradient of filters is copied once more into its layout (`to(memory_format)` in `mkldnn_convolution_backward_weights`).
         let gradient = self.filters_gradient();
-        let [of_filters, of_bias] = self.shared(false).map(Take);
-        let shared = [of_filters, of_bias, Drop(0), Drop(0)];
-        let sums = self.sums_of(gradient).into_iter().chain(shared);
+        let shared: Vec<_> = self.shared(false).into_iter().chain(self.gathered()).map(Take).collect();
+        let gone = vec![Drop(0); shared.len()];
+        let sums = self.sums_of(gradient).into_iter().chain(shared).chain(gone);
         let weight = [Take(gradient)].into_iter().chain(sums).chain([Take(self.plain_filters())]);
-        let weight = weight.chain(bias).chain([WeightGradient(0), Drop(0), Drop(0)]);
-        let weight = weight.filter(|_| self.learns());
-        let input = input.filter(|_| self.operation.tracked(0));
-        turned.into_iter().chain(input).chain(weight).chain(given_back).collect()
+        weight.chain(bias.then_some(WeightGradient(1))).chain([WeightGradient(0), Drop(0), Drop(0)]).collect()
     }
 
     /// Sums of filters in single precision, while the gradient in fewer bits is computed.

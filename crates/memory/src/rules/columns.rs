@@ -39,6 +39,10 @@ const SMALL_PRODUCT: u64 = 64 << 10;
 /// The largest scratchpad (`scratchpad_limit_by_absolute_value`).
 const SCRATCHPAD: u64 = 1 << 30;
 
+/// Of the pixels whose columns there is room for, those that are taken at a time.
+const INPUT_SHARE: f64 = 0.1;
+const FILTER_SHARE: f64 = 0.05;
+
 /// Numbers of 4 bytes in a vector of 512 bits.
 const VECTOR: u64 = 16;
 
@@ -158,18 +162,19 @@ impl Blocked<'_> {
     /// The result, from columns cut into blocks, of which a thread computes one at a time.
     pub fn forward_by_columns(&self) -> Vec<Move> {
         let most = if self.kernel.groups > 1 { FORWARD_OF_GROUP } else { FORWARD };
-        let all = product([self.operation.samples, self.kernel.groups as u64, pixels(&self.operation.node.shape)]);
+        let all = product([self.operation.samples, self.kernel.groups as u64, pixels(self.images[1])]);
         let share = product([self.columns_of_pixel(), all.div_ceil(self.threads)]);
         let columns = Amount::once(self.columns().min(most).min(share)).times(self.threads);
-        let result = Take(self.unless_kept(self.operation.output()));
+        let result = Take(self.unless_kept(self.tensor(1)));
         vec![Take(columns), result, Drop(1), Output, Drop(0)]
     }
 
     /// The gradient of the input, from columns of one image for every thread that takes one.
     pub fn input_gradient_by_columns(&self) -> Vec<Move> {
-        let source = Take(self.unless_kept(self.operation.input(0)));
-        let columns = Amount::once(self.columns());
-        let others = columns.times(self.threads - 1).only_if(self.shares_input_gradient());
+        let source = Take(self.unless_kept(self.tensor(0)));
+        let threads = if self.shares_input_gradient() { self.threads } else { 1 };
+        let columns = Amount::once(self.columns_within(threads, 0, INPUT_SHARE));
+        let others = columns.times(threads - 1);
         vec![source, Take(columns), Take(others), Drop(0), Drop(0), InputGradient(0), Drop(0)]
     }
 
@@ -177,8 +182,9 @@ impl Blocked<'_> {
     pub fn weight_gradient_by_columns(&self) -> Vec<Move> {
         let filters = self.plain_filters();
         let held = filters.times(4).and(self.unless_kept(Amount::once(0)));
-        let columns = Amount::once(self.columns());
-        let more = held.and(columns).times(self.threads - 1).only_if(self.shares_weight_gradient());
+        let threads = if self.shares_weight_gradient() { self.threads } else { 1 };
+        let columns = Amount::once(self.columns_within(threads, 4 * filters.bytes(1), FILTER_SHARE));
+        let more = held.and(columns).times(threads - 1);
         let moves = [Take(self.unless_kept(filters)), Take(columns), Take(held), Take(more)];
         moves.into_iter().chain([Drop(0), Drop(0), Drop(0), WeightGradient(0), Drop(0)]).collect()
     }
@@ -191,7 +197,7 @@ impl Blocked<'_> {
 
     /// Whether threads take samples and groups of their own.
     fn shares_input_gradient(&self) -> bool {
-        let [read, made] = [self.image(), &self.operation.node.shape].map(plane);
+        let [read, made] = self.images.map(plane);
         let [seen, written] = [self.seen(), self.kernel.out_channels as u64].map(|all| all / self.kernel.groups as u64);
         let few = made / self.threads < SHARED_INPUT || self.kernel.area() < WIDE_KERNEL;
         let part = |jobs: u64| jobs as f64 / jobs.next_multiple_of(self.threads) as f64;
@@ -206,10 +212,25 @@ impl Blocked<'_> {
         let seen = self.seen() / self.kernel.groups as u64;
         let least = product([self.operation.number(), seen, self.kernel.area(), VECTOR]);
         let held = product([self.threads, (4 * filters).saturating_add(least)]);
-        let of_batch = |amount: Amount| amount.bytes(self.operation.samples);
-        let tensors = filters + of_batch(self.operation.input(0)) + of_batch(self.operation.output());
-        let limit = SCRATCHPAD.min(product([15, self.threads, tensors]));
-        held < limit && plane(&self.operation.node.shape) / self.threads < SHARED && self.is_shared()
+        held < self.scratchpad_limit() && plane(self.images[1]) / self.threads < SHARED && self.is_shared()
+    }
+
+    /// The largest scratchpad, by the sizes of the tensors.
+    fn scratchpad_limit(&self) -> u64 {
+        let images = [0, 1].map(|at| self.tensor(at).bytes(self.operation.samples));
+        let tensors = images.iter().fold(self.plain_filters().bytes(1), |all, image| all.saturating_add(*image));
+        SCRATCHPAD.min(product([15, self.threads, tensors]))
+    }
+
+    /// Columns that each of these threads holds next to what it holds otherwise: of a whole image or plane, or of a `share` of the pixels that there is room for.
+    fn columns_within(&self, threads: u64, held: u64, share: f64) -> u64 {
+        let room = self.scratchpad_limit().saturating_sub(product([threads, held])) / threads;
+        let whole = self.columns();
+        if whole <= room {
+            return whole;
+        }
+        let pixels = (share * (room / self.columns_of_pixel()) as f64) as u64;
+        product([self.columns_of_pixel(), pixels.max(VECTOR)])
     }
 
     /// Whether there are enough samples and groups for several threads.
@@ -223,7 +244,7 @@ impl Blocked<'_> {
         if self.kernel.groups > 1 && self.kernel.is_point() && !self.kernel.is_strided() {
             return 0;
         }
-        product([self.columns_of_pixel(), plane(&self.operation.node.shape)])
+        product([self.columns_of_pixel(), plane(self.images[1])])
     }
 
     fn columns_of_pixel(&self) -> u64 {

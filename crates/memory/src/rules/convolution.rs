@@ -11,7 +11,8 @@ use perf4sight_platform::{Kept, Pass, Workspace};
 /// The rule of a convolution, with its weights already set.
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
-    let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
+    let images = [operation.network.input_of(operation.node, 0), &operation.node.shape];
+    let rule = match blocked(operation, images, Kernel::of_images(operation.asked(conv), images, conv)) {
         Some(blocked) if blocked.takes_columns() => own(rule, operation, conv),
         Some(blocked) if operation.runs_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
@@ -46,7 +47,8 @@ fn own(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
 /// The rule of a 3-D convolution; cuDNN's workspace for one is not known.
 pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
-    let rule = match blocked(operation, Kernel::of_volumes(&operation, conv)) {
+    let images = [operation.network.input_of(operation.node, 0), &operation.node.shape];
+    let rule = match blocked(operation, images, Kernel::of_volumes(images[0], conv)) {
         Some(blocked) if blocked.is_computed_alone() => own_of_volumes(rule, operation, conv),
         Some(blocked) if operation.runs_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
@@ -81,13 +83,13 @@ fn own_of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule
 }
 
 /// The library whose layouts need copies, where the platform has it.
-fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'a>> {
+pub(super) fn blocked<'a>(operation: Operation<'a>, images: [&'a Shape; 2], kernel: Kernel<'a>) -> Option<Blocked<'a>> {
     let found = operation.workspaces().iter().find_map(|workspace| match workspace {
         Workspace::BlockedCopies { channels, threads } => Some((*channels, Kept::on(*threads), *threads)),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
     let (block, kept, threads) = found?;
-    Some(Blocked { operation, kernel, block, threads, kept })
+    Some(Blocked { operation, images, kernel, block, threads, kept })
 }
 
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).

@@ -17,7 +17,7 @@ use perf4sight_step::workload::Number;
 impl Blocked<'_> {
     /// The result of a 1x1 kernel: each thread sums an image of it, and first gathers the pixels that a stride reads.
     pub fn forward_of_point(&self) -> Vec<Move> {
-        let sums = self.summed(&self.operation.node.shape).and(self.gathered_by_threads());
+        let sums = self.summed(self.images[1]).and(self.gathered_by_threads());
         let [source, filters, result] = [self.source(), self.filters(), self.result()].map(Take);
         vec![Take(sums), source, filters, result, Drop(1), Drop(1), Drop(1), Output, Drop(0)]
     }
@@ -40,17 +40,6 @@ impl Blocked<'_> {
         }
     }
 
-    /// Depthwise filters, for a kernel that works channels-last: 16 channels times pairs of numbers, of which one is
-    /// used.
-    pub fn filters_of_strided(&self) -> Amount {
-        match self.kernel.groups {
-            1 => self.filters(),
-            groups => {
-                Amount::once(product([2, self.operation.number(), self.block, groups as u64, self.kernel.area()]))
-            }
-        }
-    }
-
     /// Sums of a whole image for each thread.
     fn summed(&self, image: &Shape) -> Amount {
         let channels = (image.channels() as u64).next_multiple_of(self.block);
@@ -60,7 +49,7 @@ impl Blocked<'_> {
     fn gathered_by_threads(&self) -> Amount {
         let channels = self.seen().next_multiple_of(self.block);
         let strided = u64::from(self.kernel.is_strided());
-        let pixels = pixels(&self.operation.node.shape);
+        let pixels = pixels(self.images[1]);
         Amount::once(product([strided, self.threads, self.operation.number(), channels, pixels]))
     }
 
@@ -91,10 +80,7 @@ impl Blocked<'_> {
     /// image is read without a copy.
     fn turned(&self) -> u64 {
         let [height, width] = self.image().image().map(|side| side as u64);
-        let result = product([
-            (self.kernel.out_channels as u64).next_multiple_of(self.block),
-            pixels(&self.operation.node.shape),
-        ]);
+        let result = product([(self.kernel.out_channels as u64).next_multiple_of(self.block), pixels(self.images[1])]);
         if self.reads_rgb() {
             return result;
         }
