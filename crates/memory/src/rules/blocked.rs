@@ -204,11 +204,12 @@ impl Blocked<'_> {
         self.kernel.groups == 1 || !self.sums_apart() && self.kernel.out_channels / self.kernel.groups > HALF_VECTOR
     }
 
-    /// What the kernel of strided gradients borrows, in single precision.
+    /// What the kernel of strided gradients borrows.
     pub fn scratchpad_of_strided(&self) -> Amount {
         let Kernel { sides, strides, padding, .. } = self.kernel;
-        let moves = Moves { sides, strides, padding, made: self.images[0], read: self.images[1] };
-        self.unless_kept(Amount::once(moves.scratchpad(self.threads))).only_if(!self.sums_apart())
+        let ([made, read], number) = (self.images, self.operation.number());
+        let moves = Moves { sides, strides, padding, made, read, number };
+        self.unless_kept(Amount::once(moves.scratchpad(self.threads)))
     }
 
     pub fn weight_gradient(&self) -> Vec<Move> {

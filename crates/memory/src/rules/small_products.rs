@@ -1,5 +1,5 @@
 //! Scratchpads of oneDNN's kernels that multiply lists of small matrices (brgemm): gradients of strided convolutions' inputs, transposed convolutions,
-//! and convolutions of channels-last images, in single precision.
+//! and convolutions of channels-last images.
 //!
 //! Every thread has a list of products, and where the image is read with strides a copy of one sample of it, with a border
 //! (`init_conf` and `init_scratchpad` of src/cpu/x64/jit_brgemm_conv_bwd_utils.cpp and jit_brgemm_conv_utils.cpp).
@@ -14,6 +14,9 @@ const PAGE: u64 = 4096;
 /// Bytes of a product in a list (`brgemm_batch_element_t`).
 const PRODUCT: u64 = 40;
 
+/// Channels of a block of sums.
+const BLOCK: u64 = 16;
+
 /// A convolution that moves by more than one pixel, or not (`strides`), seen from the image whose gradient it makes.
 pub(super) struct Moves<'a> {
     /// Sides of the kernel, steps, and paddings before the image.
@@ -23,6 +26,8 @@ pub(super) struct Moves<'a> {
     /// What the gradient is of, and what it is read from.
     pub made: &'a Shape,
     pub read: &'a Shape,
+    /// Bytes of their numbers.
+    pub number: u64,
 }
 
 /// The list of products of a kernel of so many pixels, for each thread.
@@ -42,9 +47,12 @@ impl Moves<'_> {
         let is_uneven = !width.is_multiple_of(stride);
         let row = product([width.next_multiple_of(stride), stride, self.made.channels() as u64]);
         let row = if is_uneven { row.next_multiple_of(PAGE) } else { 0 };
-        // A mask of the parts that are copied, and what aligns lists, images, masks and rows.
-        let each = product([Number::Fp32.bytes(), image.saturating_add(row)]).saturating_add(PAGE);
-        let aligned = PAGE * if is_uneven { 4 } else { 3 };
+        // In fewer bits a row is summed in single precision, a block of channels at a time.
+        let is_summed = self.number < Number::Fp32.bytes();
+        let sums = if is_summed { product([Number::Fp32.bytes(), BLOCK, width.div_ceil(stride)]) } else { 0 };
+        // A mask of the parts that are copied, and what aligns lists, images, masks, rows and sums.
+        let each = product([self.number, image.saturating_add(row)]).saturating_add(PAGE + sums);
+        let aligned = PAGE * (3 + u64::from(is_uneven) + u64::from(is_summed));
         lists(threads, area).saturating_add(product([threads, each])).saturating_add(aligned)
     }
 
@@ -83,7 +91,8 @@ mod tests {
             let [made, read] =
                 [(channels, image), (wide, small)].map(|(channels, side)| Shape::new([channels, side, side]));
             let [sides, strides, padding] = [kernel, stride, padding].map(|size: usize| [size; 2]);
-            let moves = Moves { sides: &sides, strides: &strides, padding: &padding, made: &made, read: &read };
+            let moves =
+                Moves { sides: &sides, strides: &strides, padding: &padding, made: &made, read: &read, number: 4 };
             assert_eq!([1, 2, 4, 8].map(|threads| moves.scratchpad(threads)), expected, "{channels}x{image}x{image}");
         }
     }
