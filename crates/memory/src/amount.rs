@@ -59,6 +59,11 @@ impl Amount {
         if holds { self } else { Amount::once(0) }
     }
 
+    /// Bytes of what grows with the batch, for one sample.
+    pub fn of_a_sample(self) -> u64 {
+        self.per_sample
+    }
+
     /// Bytes for `batch` samples; absurdly many count as 16 TiB.
     pub fn bytes(self, batch: u64) -> u64 {
         self.per_sample.saturating_mul(batch).saturating_add(self.once).min(LIMIT)

@@ -57,7 +57,11 @@ impl Blocked<'_> {
     pub fn weight_gradient_channels_last(&self, bias: bool) -> Vec<Move> {
         // The gradient of filters is copied once more into its layout (`to(memory_format)` in `mkldnn_convolution_backward_weights`).
         let gradient = self.filters_gradient();
-        let shared: Vec<_> = self.shared(false).into_iter().chain(self.gathered()).map(Take).collect();
+        let by_columns = self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(false));
+        let shared: Vec<_> = match by_columns && !self.sums_apart() {
+            true => vec![Take(self.held_by_columns(self.tensor(0).of_a_sample()))],
+            false => self.shared(false).into_iter().chain(self.gathered()).map(Take).collect(),
+        };
         let gone = vec![Drop(0); shared.len()];
         let sums = self.sums_of(gradient).into_iter().chain(shared).chain(gone);
         let weight = [Take(gradient)].into_iter().chain(sums).chain([Take(self.plain_filters())]);

@@ -180,13 +180,16 @@ impl Blocked<'_> {
 
     /// The gradient of the filters: each thread that takes samples holds the columns of one, and four times the filters.
     pub fn weight_gradient_by_columns(&self) -> Vec<Move> {
-        let filters = self.plain_filters();
-        let held = filters.times(4).and(self.unless_kept(Amount::once(0)));
+        let [filters, held] = [self.unless_kept(self.plain_filters()), self.held_by_columns(0)].map(Take);
+        vec![filters, held, Drop(0), WeightGradient(0), Drop(0)]
+    }
+
+    /// What these threads hold, with an `image` of so many bytes each.
+    pub fn held_by_columns(&self, image: u64) -> Amount {
+        let held = 4 * self.plain_filters().bytes(1);
         let threads = if self.shares_weight_gradient() { self.threads } else { 1 };
-        let columns = Amount::once(self.columns_within(threads, 4 * filters.bytes(1), FILTER_SHARE));
-        let more = held.and(columns).times(threads - 1);
-        let moves = [Take(self.unless_kept(filters)), Take(columns), Take(held), Take(more)];
-        moves.into_iter().chain([Drop(0), Drop(0), Drop(0), WeightGradient(0), Drop(0)]).collect()
+        let columns = self.columns_within(threads, held, FILTER_SHARE);
+        Amount::once(product([threads, held.saturating_add(columns).saturating_add(image)]))
     }
 
     /// Whether the library has no weight gradient of its own for a volume: for planes of too wide kernels, and for few channels, which do not fill a block.

@@ -4,7 +4,7 @@
 use super::blocked::{Blocked, Kernel};
 use super::convolution::blocked;
 use super::operation::Operation;
-use super::rule::Move::{InputGradient, Output, WeightGradient};
+use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
 use perf4sight_network::Conv;
 
@@ -24,10 +24,18 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule
         }
         false => {
             let weight = if operation.learns(0) { blocked.weight_gradient() } else { Vec::new() };
-            let rule = rule.forward(exchanged(blocked.input_gradient()));
+            let rule = rule.forward(with_bias(&blocked, conv.bias, exchanged(blocked.input_gradient())));
             rule.backward(of_input(&blocked, Blocked::forward)).backward(weight).backward(bias)
         }
     })
+}
+
+/// The result, made of a scratchpad as large where a bias is added that kernels of convolutions without strides do not add.
+fn with_bias(blocked: &Blocked, bias: bool, moves: Vec<Move>) -> Vec<Move> {
+    match bias && !blocked.kernel.is_strided() && !blocked.sums_apart() {
+        true => [vec![Take(blocked.source())], moves, vec![Drop(0)]].concat(),
+        false => moves,
+    }
 }
 
 /// The gradient of the input, which is the result of the other convolution.
