@@ -36,7 +36,11 @@ TASK = "step"  # the only one that this worker knows
 SETTINGS = ["optimizer", "zero_grad", "precision", "trainable", "frozen_normalisation", "accumulate", "loss", "checkpoint"]  # what of a step it does otherwise than the published profiler where it is asked to
 if "use_reentrant" not in inspect.signature(checkpoint).parameters:
     SETTINGS.remove("checkpoint")  # before PyTorch 1.11
-PRECISIONS = ("fp32", "amp_bf16", "amp_fp16", "bf16")
+# What weights and data are held in, and what autocast computes in, by the words of crates/step/src/workload/precision.rs.
+PRECISIONS = {
+    "fp32": (torch.float32, None), "amp_bf16": (torch.float32, torch.bfloat16), "amp_fp16": (torch.float32, torch.float16),
+    "bf16": (torch.bfloat16, None),
+}
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
 TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: crates/step/src/sampling.rs
@@ -840,7 +844,7 @@ OPTIMIZERS = {
 
 def held(request):
     """What weights and data are held in."""
-    return torch.bfloat16 if request.get("precision") == "bf16" else torch.float32
+    return PRECISIONS[request.get("precision") or "fp32"][0]
 
 
 class FullPrecision(object):
@@ -855,13 +859,13 @@ class FullPrecision(object):
 
 def casting(request, device):
     """Makes what forward and loss run within: PyTorch's autocast, whose casts of weights go when it ends."""
-    low = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}.get(request.get("precision"))
+    _, low = PRECISIONS[request.get("precision") or "fp32"]
     return (lambda: torch.autocast(device.type, dtype=low)) if low else FullPrecision
 
 
 def scaler(request, device):
     """What keeps gradients within the range of half precision, as PyTorch's users have it; None where nothing has to."""
-    if request.get("precision") != "amp_fp16":
+    if PRECISIONS[request.get("precision") or "fp32"][1] != torch.float16:
         return None
     amp = getattr(torch, "amp", None)  # before 1.12 there is none
     return amp.GradScaler(device.type) if hasattr(amp, "GradScaler") else torch.cuda.amp.GradScaler()
@@ -1373,16 +1377,14 @@ def about():
 def precisions(device):
     """What numbers steps can compute with there."""
     if not hasattr(torch, "autocast"):  # before PyTorch 1.10
-        return PRECISIONS[:1]
+        return ["fp32"]
     if device.type == "cuda":
         # Brain floats came with compute capability 8.0; PyTorch would emulate them before, at a fraction of the speed.
-        knows = {"fp32": True, "amp_fp16": True}.get
-        brain = torch.cuda.get_device_capability(device) >= (8, 0)
+        knows = {torch.float16: True, torch.bfloat16: torch.cuda.get_device_capability(device) >= (8, 0)}
     else:
         # Autocast on processors knew bfloat16 alone at first; the scaler came in PyTorch 2.3.
-        knows = {"fp32": True, "amp_fp16": hasattr(torch.amp, "GradScaler") if hasattr(torch, "amp") else False}.get
-        brain = True
-    return [precision for precision in PRECISIONS if knows(precision, brain)]
+        knows = {torch.float16: hasattr(getattr(torch, "amp", None), "GradScaler"), torch.bfloat16: True}
+    return [word for word, formats in PRECISIONS.items() if all(knows.get(number, True) for number in formats)]
 
 
 def gpus():

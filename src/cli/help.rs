@@ -31,7 +31,7 @@ Exit codes:
   0    everything asked for was done
   2    the command line is wrong, or a level in it such as resnet18@100
   3    the configuration is wrong, or a network or device has an unknown name; nothing was run
-  4    an input file (network, CSV, fingerprint) is there but cannot be used, or a network cannot be pruned to a level
+  4    an input file (network, CSV, fingerprint) cannot be used, or a level cannot be reached
   5    the device cannot do what was asked, or measured nothing of it
   6    reading or writing failed, as where a file is missing
   7    with --require-fit: a step may not fit; with optimize: nothing fits into --memory-budget

@@ -12,7 +12,8 @@ use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Shape, Window};
 use perf4sight_onnx as onnx;
-use perf4sight_step::workload::{Stage, Workload};
+use perf4sight_step::workload::{Optimizer, Precision, Stage, Workload};
+use std::collections::BTreeSet;
 use std::process::Command;
 
 #[test]
@@ -30,6 +31,29 @@ fn python_is_written_in_python_3_6() {
         return eprintln!("skipped: this test needs a python3");
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The words of the program, each in every list of Python's that names them: a word that is missing there is refused late, or measured as another.
+#[test]
+fn python_knows_every_optimizer_and_precision() {
+    let keys = "import ast, sys\nfile, name = sys.argv[1:]\nfor node in ast.parse(open(file).read()).body:\n  targets = getattr(node, 'targets', [getattr(node, 'target', None)])\n  \
+                if any(getattr(target, 'id', None) == name for target in targets): print(' '.join(key.value.lower().replace(' ', '_') for key in node.value.keys))";
+    let [optimizers, precisions] =
+        [Optimizer::ALL.map(Optimizer::name).to_vec(), Precision::ALL.map(Precision::name).to_vec()];
+    let lists = [
+        ("workers/torch_worker.py", "OPTIMIZERS", &optimizers),
+        ("python/perf4sight/_settings.py", "PLAIN", &optimizers),
+        ("workers/torch_worker.py", "PRECISIONS", &precisions),
+    ];
+    for (file, name, words) in lists {
+        let Ok(output) = Command::new("python3").args(["-c", keys, &format!("{}/{file}", crate::ROOT), name]).output()
+        else {
+            return eprintln!("skipped: this test needs a python3");
+        };
+        let found = String::from_utf8(output.stdout).unwrap();
+        let found: BTreeSet<&str> = found.split_whitespace().collect();
+        assert_eq!(found, words.iter().copied().collect(), "{name} of {file}");
+    }
 }
 
 /// A profile of squeezenet by a worker in a line of shell that reports `about` and measures everything alike.

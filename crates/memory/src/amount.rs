@@ -70,7 +70,7 @@ impl Amount {
     }
 }
 
-/// The product of some factors; absurd ones saturate.
+/// The product of some factors; absurd ones saturate, at so much that a few of them can be added and rounded up.
 pub(crate) fn product(factors: impl IntoIterator<Item = u64>) -> u64 {
-    factors.into_iter().fold(1, u64::saturating_mul)
+    factors.into_iter().fold(1, u64::saturating_mul).min(1 << 58)
 }

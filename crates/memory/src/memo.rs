@@ -13,6 +13,9 @@ use std::sync::{Arc, OnceLock};
 /// with several.
 pub(crate) const SEVERAL: u64 = 2;
 
+/// As many samples as threads share in no other way than more of them.
+const MANY: u64 = 1 << 20;
+
 /// From the second on passes are alike, so that steps with more passes leave the same tensors.
 const SEVERAL_PASSES: Accumulate = Accumulate::new(2).expect("two are some");
 
@@ -60,8 +63,8 @@ impl<'a> Memo<'a> {
     pub fn schedule(&self, step: Step, batch: u64) -> (Arc<Schedule>, u64) {
         let samples = step.accumulate.samples(batch);
         // A processor's threads share the samples.
-        let (step, alike) =
-            (alike(step), if self.platform.threads().is_some() { samples } else { samples.min(SEVERAL) });
+        let different = if self.platform.threads().is_some() { MANY } else { SEVERAL };
+        let (step, alike) = (alike(step), samples.min(different));
         (self.schedules.of((step, alike), || self.record(step, alike)), samples)
     }
 

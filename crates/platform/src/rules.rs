@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn pytorch_keeps_the_convolutions_that_it_says_it_keeps() {
         // `torch._C._select_conv_backend` of PyTorch 2.11: the first batch size for which it returns Mkldnn.
-        let [one, more] = [true, false].map(Kept::on);
+        let [one, more] = [1, 2].map(Kept::on);
         let [small, large] = [64 * 4 * 4, 64 * 32 * 32];
         let asked = |kernel: usize, moves_by_one, groups, elements| Asked {
             kernel: [kernel; 2],
@@ -302,6 +302,17 @@ mod tests {
                 [2, 2, 1]
             );
             assert_eq!([from(kept, 5, true, small), kept.library_from(&asked(3, true, 64, small))], [1, 1]);
+        }
+    }
+
+    #[test]
+    fn fingerprints_that_hold_whether_one_thread_computes_are_read() {
+        let read = |text: &str| serde_json::from_str::<Workspace>(text).unwrap();
+        let cases = [(r#","one_thread":true"#, 1), (r#","one_thread":false"#, 2), ("", 2), (r#","threads":8"#, 8)];
+        for (stored, threads) in cases {
+            let found = read(&format!(r#"{{"kind":"blocked_copies","channels":16{stored}}}"#));
+            assert_eq!(found, Workspace::BlockedCopies { channels: 16, threads });
+            assert_eq!(read(&serde_json::to_string(&found).unwrap()), found);
         }
     }
 }

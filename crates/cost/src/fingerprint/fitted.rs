@@ -138,6 +138,14 @@ impl Fitted {
         }
     }
 
+    /// Threads that compute, for a model of a processor's memory.
+    pub(super) fn threads(&self) -> Option<u64> {
+        match self {
+            Fitted::Published(_) | Fitted::Latency(_) => None,
+            Fitted::Memory(memory) => memory.platform().threads(),
+        }
+    }
+
     /// Refuses rows of a step that cannot calibrate this model. Accepted are rows of its own step and, for latency
     /// fitted at single precision, rows of the same step at another precision.
     pub(super) fn check_teaches(&self, subject: &Subject, step: Step) -> Result<()> {

@@ -35,6 +35,11 @@ impl Fingerprint {
         self.fitted.kept_by_system().filter(|_| self.is_prior())
     }
 
+    /// Threads that are assumed to compute on a processor; none for other devices, and none where a profile shows it.
+    pub fn assumed_threads(&self) -> Option<u64> {
+        self.fitted.threads().filter(|_| self.is_prior())
+    }
+
     /// Total memory of the profiled device, where it is known.
     pub fn capacity(&self) -> Option<Bytes> {
         self.fitted.capacity()

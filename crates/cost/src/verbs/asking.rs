@@ -33,7 +33,7 @@ pub(super) const MAX_THREADS: i64 = 4096;
 
 pub(super) const THREADS: Setting = integer("threads", 1, MAX_THREADS)
     .value("NUMBER")
-    .help("With target, on a CPU: threads of the compute library. A single one copies less; by default several.");
+    .help("With target, on a CPU: how many threads compute (torch.get_num_threads()), each of which has buffers of its own; by default two.");
 
 pub(super) const HOLDS_OUTPUTS: Setting = flag("holds_outputs").help(
     "With target: the loop keeps the network's outputs in a variable until its step ends; by default they are freed when the loss is known.",

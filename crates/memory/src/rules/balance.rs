@@ -4,6 +4,8 @@
 //! src/cpu/x64/jit_avx512_common_conv_kernel.cpp and jit_avx512_common_1x1_conv_kernel.cpp, the sums of a bias those of `reduce_balancer_t` in
 //! src/cpu/x64/cpu_reducer.cpp.
 
+use crate::amount::product;
+
 /// Rows of a result from which on threads share them too (`min_oh_reduce`).
 pub(super) const ROWS: u64 = 9;
 
@@ -63,7 +65,8 @@ impl Work {
         let mut jobs = self.jobs(best);
         for division in self.divisions() {
             let found = self.jobs(division);
-            if found <= jobs && 10 * self.cost(division) < 11 * least || 4 * found <= 3 * jobs {
+            let costs_little = product([10, self.cost(division)]) < product([11, least]);
+            if found <= jobs && costs_little || product([4, found]) <= product([3, jobs]) {
                 (best, jobs) = (division, found);
             }
         }
@@ -82,13 +85,16 @@ impl Work {
     /// What one thread reads and writes.
     fn cost(&self, [sharing, reading, writing]: [u64; 3]) -> u64 {
         let [inputs, outputs] = [self.blocks[0].div_ceil(reading), self.blocks[1].div_ceil(writing)];
-        let [read, written] = [0, 1].map(|side| self.parts[side].div_ceil(sharing) * self.sizes[side]);
-        read * inputs / self.step + written * outputs + self.filter_cost * inputs * outputs * self.filters
+        let [read, written] = [(0, inputs), (1, outputs)]
+            .map(|(side, blocks)| product([self.parts[side].div_ceil(sharing), self.sizes[side], blocks]));
+        let filters = product([self.filter_cost, inputs, outputs, self.filters]);
+        (read / self.step).saturating_add(written).saturating_add(filters)
     }
 
     /// Blocks that one thread computes.
     fn jobs(&self, [sharing, reading, writing]: [u64; 3]) -> u64 {
-        self.parts[1].div_ceil(sharing) * self.blocks[0].div_ceil(reading) * self.blocks[1].div_ceil(writing)
+        let [inputs, outputs] = [self.blocks[0].div_ceil(reading), self.blocks[1].div_ceil(writing)];
+        product([self.parts[1].div_ceil(sharing), inputs, outputs])
     }
 }
 
@@ -102,13 +108,16 @@ pub(super) fn summed_jobs(threads: u64, jobs: u64, samples: u64) -> (u64, u64) {
     let least = (jobs / threads).max(1);
     let shared = |in_group: u64| {
         let groups = (jobs / in_group).min(threads);
-        (groups, (threads / groups).min(samples), jobs.div_ceil(groups))
+        (groups, (threads / groups).min(samples.max(1)), jobs.div_ceil(groups))
     };
     // Jobs of a group, times the samples that one of its threads reads; one sum more where several threads do.
-    let work = |(_, sharing, jobs): (u64, u64, u64)| jobs * (samples.div_ceil(sharing) + u64::from(sharing > 1));
+    let work =
+        |(_, sharing, jobs): (u64, u64, u64)| product([jobs, samples.div_ceil(sharing) + u64::from(sharing > 1)]);
     let mut best = shared(least);
-    let mut bound = jobs * samples;
-    for found in (least..jobs).map(shared) {
+    let mut bound = product([jobs, samples]);
+    // Every number of groups, from the largest on, by the jobs that each would have.
+    let in_groups = (1..=threads).rev().map(|groups| (jobs / groups).min(jobs - 1));
+    for found in in_groups.filter(|in_group| *in_group >= least).map(shared) {
         if work(found) < bound {
             (best, bound) = (found, work(found));
         }

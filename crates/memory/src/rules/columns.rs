@@ -232,7 +232,7 @@ impl Blocked<'_> {
         if whole <= room {
             return whole;
         }
-        let pixels = (share * (room / self.columns_of_pixel()) as f64) as u64;
+        let pixels = (share * (room / self.columns_of_pixel().max(1)) as f64) as u64;
         product([self.columns_of_pixel(), pixels.max(VECTOR)])
     }
 

@@ -45,13 +45,13 @@ impl FilterGradient<'_> {
         let ([inputs, outputs], blocks) = (self.filled(), self.blocks());
         let filters = product([Number::Fp32.bytes(), self.groups, inputs, outputs, self.area]);
         let bias = product([Number::Fp32.bytes(), self.groups, outputs]);
-        let [jobs, of_bias] = [product(blocks), blocks[1]].map(|jobs| jobs * self.groups);
+        let [jobs, of_bias] = [product(blocks), blocks[1]].map(|jobs| product([jobs, self.groups]));
         let (learned, threads) = if self.of[1] < WIDE {
             (reduced(self.threads, jobs, self.samples, filters / jobs), self.threads)
         } else {
             let Division { sharing, threads } = self.work().map_or(Division::NONE, |work| work.divided());
-            let sums = product([filters + if self.is_point { 0 } else { bias }, sharing - 1]);
-            (if sharing > 1 { sums + PART + 2 * PAGE } else { 0 }, threads)
+            let sums = product([filters.saturating_add(if self.is_point { 0 } else { bias }), sharing - 1]);
+            (if sharing > 1 { sums.saturating_add(PART + 2 * PAGE) } else { 0 }, threads)
         };
         let of_bias = if self.bias { reduced(threads, of_bias, self.samples, bias / of_bias) } else { 0 };
         [learned, of_bias]
@@ -79,7 +79,7 @@ impl FilterGradient<'_> {
         let common = Work {
             threads: self.threads / self.groups,
             parts: [samples; 2],
-            sizes: [read * image, written * result],
+            sizes: [product([read, image]), product([written, result])],
             step: self.step,
             most: samples,
             of_many: samples,
@@ -91,16 +91,17 @@ impl FilterGradient<'_> {
         let (depth, [read_rows, rows]) = (self.depth(), self.images.map(|image| image.image()[0] as u64));
         let work = if self.is_point {
             let part = pixels_of_part(result, self.images[1].image()[1] as u64);
-            let parts = samples * result.div_ceil(part);
+            let parts = product([samples, result.div_ceil(part)]);
             let (sizes, filter_cost) = ([read * part, written * part], POINT_COST);
             Work { parts: [parts; 2], sizes, step: 1, most: parts, filter_cost, is_evened: false, ..common }
         } else if self.shares_rows && rows > ROWS {
-            let most = samples * (rows / ROWS);
-            let parts = [samples * read_rows, samples * rows];
+            let most = product([samples, rows / ROWS]);
+            let parts = [read_rows, rows].map(|rows| product([samples, rows]));
             let sizes = [common.sizes[0] / read_rows, common.sizes[1] / rows];
             Work { parts, sizes, most, of_many: most, ..common }
         } else {
-            Work { most: samples * depth, of_many: samples * depth, ..common }
+            let most = product([samples, depth]);
+            Work { most, of_many: most, ..common }
         };
         (work.threads > 0).then_some(work)
     }
@@ -127,7 +128,7 @@ fn pixels_of_part(pixels: u64, width: u64) -> u64 {
 fn reduced(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
     match summed_jobs(threads, jobs, samples) {
         (_, 0) => 0,
-        (groups, sums) => sums * bytes + PAGE * (groups + 2),
+        (groups, sums) => product([sums, bytes]).saturating_add(PAGE * (groups + 2)),
     }
 }
 
