@@ -189,6 +189,19 @@ fn iterations_without_events_are_value() {
     assert!(is_value(&rank, "4 of 6 iterations hold hardly any events of the main thread"), "{:?}", rank.warnings);
 }
 
+/// An iteration that waits for a hundred times as long has the same events, and is no less recorded.
+#[test]
+fn an_iteration_that_waits_long_is_recorded_as_well() {
+    let mut trace = Invented::default();
+    for step in 0..6 {
+        let end = if step == 5 { 15_000 } else { 100 * step + 99 };
+        trace.main(("user_annotation", &format!("ProfilerStep#{step}")), [100 * step, end]);
+        trace.main(OPERATOR, [100 * step + 1, 100 * step + 90]);
+    }
+    let rank = rank(&trace);
+    assert!(!is_value(&rank, "hardly any events"), "{:?}", rank.warnings);
+}
+
 /// Two of eight ranks, as when somebody copies a few files from the nodes; and ranks of different runs.
 #[test]
 fn ranks_that_are_missing_are_value() {

@@ -19,7 +19,7 @@ mod warm_up;
 mod watcher;
 
 pub use long_iterations::LongIterations;
-pub use overhead::{Clock, DOUBTFUL, Overhead, WithoutRecording, both};
+pub use overhead::{Clock, DOUBTFUL, Overhead, WithoutRecording, Work, both};
 pub use recording::{Recording, Rivals, Times};
 pub use warm_up::WarmUp;
 

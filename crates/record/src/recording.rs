@@ -67,6 +67,12 @@ pub struct Recording {
     /// recordings lack it.
     #[serde(default)]
     pub delayed: Option<Times>,
+    /// Processor time of the thread that marks the iterations, in nanoseconds; older recordings lack it.
+    #[serde(default)]
+    pub thread: Option<Times>,
+    /// The number of other threads of the process that run Python; older recordings lack it.
+    #[serde(default)]
+    pub python_threads: Option<u64>,
     /// Who else had the processors; older recordings lack it.
     #[serde(default)]
     pub rivals: Rivals,
@@ -183,8 +189,9 @@ impl Recording {
     }
 
     fn check(&self) -> Result<()> {
-        let all = [Some(&self.wall), self.processor.as_ref(), self.delayed.as_ref(), self.faults.as_ref()];
-        if let Some(time) = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
+        let all = [&self.processor, &self.delayed, &self.faults, &self.thread].map(Option::as_ref);
+        let all = [Some(&self.wall)].into_iter().chain(all);
+        if let Some(time) = all.flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
             return Err(Error::input(format!("has an iteration of {time} ns")).expected("a week at most"));
         }
         if self.wall.all().any(|time| time == 0) {

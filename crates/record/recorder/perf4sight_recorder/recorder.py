@@ -169,6 +169,7 @@ class Recorder(object):
         words.update(self.recording.times, processor=self.recording.worked, faults=self.recording.faults)
         if delayed() is not None:
             words.update(delayed=self.recording.delays)
+        words.update(thread=self.recording.own, python_threads=self.recording.python_threads)
         words.update(rivals=self.recording.rivals())
         words.update(format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
         words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.account.settings["stacks"])
