@@ -5,6 +5,7 @@ use perf4sight_base::input_file;
 use perf4sight_base::units::counted;
 use perf4sight_traces::recording_of;
 use serde::Deserialize;
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -16,6 +17,9 @@ const LONGEST: u64 = 7 * 24 * 3600 * 1_000_000_000;
 
 /// No such file is larger, in bytes: a hundred thousand iterations with and without the profiler take eight million.
 const LARGEST: u64 = 64 << 20;
+
+/// Words of every such file, near its beginning.
+const OWN_WORDS: [&str; 2] = ["\"iterations_are\"", "\"recorded\""];
 
 /// The part that shows whether the rest can be read.
 #[derive(Deserialize)]
@@ -160,6 +164,14 @@ impl Recording {
         let most = input_file::open(file, doing)?.take(LARGEST + 1).read_to_end(&mut bytes);
         most.map_err(|cause| Error::io(file, doing, &cause))?;
         Self::of(&input_file::decoded(bytes, file, doing)?).map_err(|error| error.file(file).help("record again"))
+    }
+
+    /// Whether a recorder wrote this file, which may be damaged or of a newer format.
+    pub(crate) fn is_own(file: &Path) -> bool {
+        let mut bytes = Vec::new();
+        let read = fs::File::open(file).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        read.is_ok() && text.starts_with('{') && OWN_WORDS.iter().all(|word| text.contains(word))
     }
 
     fn of(text: &str) -> Result<Self> {

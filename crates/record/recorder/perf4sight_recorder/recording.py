@@ -72,6 +72,8 @@ class Recording(object):
         # What others had of the processors before the first iteration that counts, and at the end of the last period.
         self.rivals_before = self.rivals_after = None
         self.over = False
+        # Whether what was recorded is written now, which may take seconds.
+        self.writes = False
         # Whether another thread waits for the profiler to stop.
         self.gives_way = False
         first = self.turns[0][1]
@@ -139,7 +141,11 @@ class Recording(object):
         if ended:
             self.rivals_after = rivals.seen()
             self.python_threads = max(self.python_threads, len(sys._current_frames()) - 1)
+            self.writes = self.profiler.runs
+            if self.writes:
+                self.report(self, True)
             self.stop()
+            self.writes = False
             self.next_period()
         self.report(self, ended)
 
