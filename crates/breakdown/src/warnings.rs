@@ -135,10 +135,15 @@ impl Evidence<'_> {
             );
         }
         match &self.found.markers {
-            Markers::WholeTrace => Some(
-                "no iterations are marked and nothing repeats, so that the whole trace counts as one; name a range, a function or an operator"
-                    .to_owned(),
-            ),
+            Markers::WholeTrace => {
+                let likely =
+                    self.found.likely.as_ref().map(|name| format!(" (--iteration {name:?} repeats most regularly)"));
+                Some(format!(
+                    "no iterations are marked and no repetition is certain, so that the whole trace counts as one; name a range, a function \
+                     or an operator{}",
+                    likely.unwrap_or_default()
+                ))
+            }
             Markers::Period { event, certainty } => {
                 let percent = (100.0 * certainty).floor();
                 Some(format!(

@@ -138,6 +138,23 @@ fn of_a_script_that_waits_only_processor_time_is_taken_from_what_works() {
     }
 }
 
+/// Recordings of two processes that have nothing to do with each other, which `record` numbers; of ranks nothing is said.
+#[test]
+fn processes_without_ranks_are_not_called_ranks() {
+    for (ranks, told) in [(1, true), (2, false)] {
+        let of = |rank: u32| {
+            let mut one = corrected(&iterations(3), Some(&Recording { ranks, ..known() }));
+            one.rank = rank;
+            one.place.rank = rank;
+            one
+        };
+        let run = Breakdown { ranks: vec![of(0), of(1)], warnings: Vec::new() };
+        assert_eq!(run.are_processes(), told);
+        let absent = run.absent().unwrap_or_default();
+        assert_eq!(absent.starts_with("these are processes without ranks"), told, "{absent}");
+    }
+}
+
 fn mean_of_all(rank: &RankBreakdown) -> f64 {
     let totals: Vec<i64> = rank.iterations.iter().map(|one| rank.corrected(one).unwrap().total).collect();
     totals.iter().sum::<i64>() as f64 / totals.len() as f64

@@ -202,6 +202,23 @@ fn an_iteration_that_waits_long_is_recorded_as_well() {
     assert!(!is_value(&rank, "hardly any events"), "{:?}", rank.warnings);
 }
 
+/// By hand: six rounds of two calls, and ten calls of other names around them: 12 of 22 calls repeat, which is too few to be certain of them.
+#[test]
+fn rounds_that_are_not_certain_are_not_said_to_be_none() {
+    let mut trace = Invented::default();
+    for round in 0..6 {
+        trace.main(("cpu_op", "aten::randn"), [10 * round, 10 * round + 2]);
+        trace.main(("cpu_op", "aten::linear"), [10 * round + 3, 10 * round + 5]);
+    }
+    for other in 0..10 {
+        trace.main(("cpu_op", &format!("aten::other{other}")), [100 + 10 * other, 105 + 10 * other]);
+    }
+    let rank = rank(&trace);
+    let said = "no iterations are marked and no repetition is certain, so that the whole trace counts as one; name a range, a function or an \
+                operator (--iteration \"aten::randn\" repeats most regularly)";
+    assert!(is_value(&rank, said), "{:?}", rank.warnings);
+}
+
 /// Two of eight ranks, as when somebody copies a few files from the nodes; and ranks of different runs.
 #[test]
 fn ranks_that_are_missing_are_value() {

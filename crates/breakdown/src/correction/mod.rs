@@ -66,6 +66,7 @@ impl Correction {
             recording.ok_or("nothing shows how long iterations take without it (perf4sight record does)")?;
         check_trace(rank, trace, recording)?;
         self.ranks = Some(recording.ranks).filter(|ranks| *ranks > 1);
+        self.alone = recording.ranks == 1;
         if rank.markers != Markers::ProfilerSteps {
             self.drift = Drift::of(&recording.wall);
             return Err("these iterations are not those that were timed without it".to_owned());

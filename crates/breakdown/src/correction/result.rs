@@ -32,6 +32,8 @@ pub struct Correction {
     pub slows_python: bool,
     /// The number of ranks of the run, if there were several.
     pub ranks: Option<u32>,
+    /// Whether the recording is of a process without ranks.
+    pub alone: bool,
     pub warnings: Vec<String>,
 }
 

@@ -229,6 +229,7 @@ fn title(run: &Run, whose: Whose) -> String {
         count => format!("{count} iterations"),
     };
     let of = match whose {
+        Whose::All(all) if all.are_processes() => format!(", mean of {} processes", all.ranks.len()),
         Whose::All(all) => format!(", mean of {} ranks", all.ranks.len()),
         Whose::Rank(rank) if run.traces.len() > 1 => format!(" of rank {}", rank.rank),
         Whose::Rank(_) => String::new(),
