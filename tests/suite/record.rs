@@ -26,6 +26,9 @@ for iteration in range(int(sys.argv[1]) if len(sys.argv) > 1 else 10**6):
 print("trained", flush=True)
 "#;
 
+/// The second file of a recording.
+const TOLD: &str = include_str!("../../examples/training/before/rank0.recording.json");
+
 /// A scene with a training script, and the Python to run it with.
 fn scene(script: &str) -> Option<(Scene, &'static str)> {
     Some((Scene::new().file("train.py", script).file("tmp/.keep", ""), python()?))
@@ -110,6 +113,8 @@ fn an_unmodified_script_is_recorded_and_ended() {
     let told = told(&scene, "rank0");
     assert_eq!((counts(&told), counts(&told["processor"])), (all_of_four(), all_of_four()));
     assert!(told["faults"]["recorded"][1][1].is_u64(), "{told}");
+    // One thread works: its own time is about that of the process.
+    assert_eq!((counts(&told["thread"]), &told["python_threads"]), (all_of_four(), &Value::from(0)));
     for (word, value) in [("iterations_are", "optimizer steps"), ("ended", "as asked"), ("trace", "rank0.json.gz")] {
         assert_eq!(told[word], value);
     }
@@ -129,14 +134,27 @@ fn stacks_are_recorded_where_they_are_asked_for() {
 #[test]
 fn a_recording_is_not_replaced_unasked() {
     let Some((scene, python)) = scene(&TRAIN.replace("LATER", "pass")) else { return };
-    let scene = scene.file("recording/rank1.json.gz", "older");
+    let scene = scene.file("recording/rank1.json.gz", "older").file("recording/rank1.recording.json", TOLD);
     let command = format!("{python} train.py");
     record(&scene, "", &command).fails(2).says("rank1.json.gz: a recording is stored here already").says("overwrite");
     // A command that records nothing leaves what there was.
     record(&scene, "--overwrite", &format!("{python} -c pass")).fails(5).says("nothing was recorded");
-    assert_eq!(listed(&scene, "recording"), ["rank1.json.gz"]);
+    assert_eq!(listed(&scene, "recording"), ["rank1.json.gz", "rank1.recording.json"]);
     record(&scene, "--overwrite", &command).succeeds();
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
+}
+
+/// Files of others are not replaced, whatever they are called, and not called a recording.
+#[test]
+fn a_file_with_the_name_of_a_recording_is_not_replaced() {
+    let said = "a file of this name is here already, and it is not of a recording of perf4sight";
+    for file in ["recording/rank0.json.gz", "recording/rank0.recording.json"] {
+        let scene = Scene::new().file(file, "x");
+        for options in ["", "--overwrite"] {
+            record(&scene, options, "true").fails(2).says(said);
+        }
+        assert_eq!(scene.read(file), "x");
+    }
 }
 
 /// A file of a recording that `record` had set aside.
@@ -150,9 +168,9 @@ fn set_aside(scene: &Scene, prefix: &str, file: &str, content: &str) {
 fn what_a_killed_recording_had_set_aside_is_settled() {
     let scene = Scene::new().file("recording/replaced.c3/rank0.json.gz", "own");
     set_aside(&scene, "replaced.", "rank0.json.gz", "older");
-    record(&scene, "", "true").fails(2).says("rank0.json.gz: a recording is stored here already");
+    record(&scene, "", "true").fails(2).says("rank0.json.gz: a file of this name is here already");
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "replaced.c3"]);
-    let told = include_str!("../../examples/training/before/rank0.recording.json");
+    let told = TOLD;
     let scene = Scene::new().file("recording/rank0.json.gz", "new").file("recording/rank0.recording.json", told);
     set_aside(&scene, "replaced.", "rank0.json.gz", "older");
     record(&scene, "--overwrite", "true").fails(5).says("nothing was recorded");
@@ -193,7 +211,9 @@ fn a_section_records_as_the_verb_does_and_json_stands_alone() {
     scene.run("config.ini --check").succeeds().prints("records 4 iterations of");
     assert!(!scene.path("recording").exists());
     let run = scene.run("config.ini --json").succeeds().says("training\n");
-    assert_eq!(run.json()["sections"]["record"]["ranks"][0]["recorded"], 4);
+    let json = run.json();
+    assert_eq!(json["sections"]["record"]["ranks"][0]["recorded"], 4);
+    assert_eq!(json["sections"]["record"]["exit_code"], 0);
     scene.run("config.ini --check").fails(3).says("a recording is stored here already");
     scene.run("config.ini --check --set record.time_limit=soon").fails(3).says("'soon' does not fit").says("10min");
 }

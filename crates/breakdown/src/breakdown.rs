@@ -159,6 +159,11 @@ impl RankBreakdown {
         Some((sets.total() - waits - self.processor(iteration)?.cast_signed()).max(0))
     }
 
+    /// Nanoseconds of an iteration in which other threads of the process ran and the main thread did not, if measured.
+    pub fn held_up(&self, iteration: &Iteration) -> Option<u64> {
+        self.correction.held_up.get(iteration.number).copied()
+    }
+
     pub fn all_warnings(&self) -> impl Iterator<Item = &String> {
         self.warnings.iter().chain(&self.correction.warnings)
     }

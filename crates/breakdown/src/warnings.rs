@@ -17,6 +17,8 @@ use perf4sight_traces::{Ranked, Trace};
 const DOUBTED: usize = 4;
 /// The events of the main thread cover at least this share of the iterations in a useful trace.
 const COVERED: f64 = 0.01;
+/// An iteration without recorded events has less than this share of as many as the median iteration with events.
+const FEW: f64 = 0.5;
 /// Iterations longer than this many times the median are reported if the mean differs from the median by more than
 /// [`FAR`].
 const LONGER: f64 = 1.5;
@@ -133,10 +135,15 @@ impl Evidence<'_> {
             );
         }
         match &self.found.markers {
-            Markers::WholeTrace => Some(
-                "no iterations are marked and nothing repeats, so that the whole trace counts as one; name a range, a function or an operator"
-                    .to_owned(),
-            ),
+            Markers::WholeTrace => {
+                let likely =
+                    self.found.likely.as_ref().map(|name| format!(" (--iteration {name:?} repeats most regularly)"));
+                Some(format!(
+                    "no iterations are marked and no repetition is certain, so that the whole trace counts as one; name a range, a function \
+                     or an operator{}",
+                    likely.unwrap_or_default()
+                ))
+            }
             Markers::Period { event, certainty } => {
                 let percent = (100.0 * certainty).floor();
                 Some(format!(
@@ -168,20 +175,28 @@ impl Evidence<'_> {
         unknown.map(|(_, sentence)| sentence.to_owned()).collect()
     }
 
-    /// Iterations with hardly any recorded events of the main thread.
+    /// Iterations with hardly any recorded events of the main thread: they cover little of its time, and are few compared with those of
+    /// other iterations. An iteration that waits longer than others has as many events as they.
     fn bare(&self) -> Option<String> {
         let length = |(begin, end): Interval| (end - begin) as f64;
         let total: f64 = self.found.marks.iter().map(|mark| length(mark.window)).sum();
         let spans = &self.threads.get(self.main?)?.spans;
-        let covered = |window| clipped(spans, window).map(|(part, _)| length(part)).sum::<f64>();
-        let of_all: Vec<(f64, f64)> =
-            self.found.marks.iter().map(|mark| (covered(mark.window), length(mark.window))).collect();
+        let within = |window| {
+            let parts = clipped(spans, window);
+            parts.fold((0.0, 0), |(sum, count), (part, _)| (sum + length(part), count + 1))
+        };
+        let of_all: Vec<((f64, usize), f64)> =
+            self.found.marks.iter().map(|mark| (within(mark.window), length(mark.window))).collect();
         // The sum of an empty list is negative zero.
-        let share = (of_all.iter().map(|(covered, _)| covered).sum::<f64>() / total).abs();
-        let bare = of_all.iter().filter(|(covered, length)| covered / length < COVERED).count();
-        match bare {
+        let share = (of_all.iter().map(|((covered, _), _)| covered).sum::<f64>() / total).abs();
+        let counts: Vec<f64> =
+            of_all.iter().map(|((_, count), _)| *count as f64).filter(|count| *count > 0.0).collect();
+        let few = if counts.is_empty() { 0.0 } else { FEW * median(&counts) };
+        let is_bare =
+            |((covered, count), length): &&((f64, usize), f64)| covered / length < COVERED && (*count as f64) < few;
+        match of_all.iter().filter(is_bare).count() {
             _ if share < COVERED => Some(format!(
-                "events of the main thread cover {:.2} % of the iterations: this trace shows nearly nothing of its work",
+                "events of the main thread cover {:.2} % of the iterations: it waited in the rest, or what it did there is not in this trace",
                 100.0 * share
             )),
             0 => None,

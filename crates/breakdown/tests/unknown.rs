@@ -189,6 +189,36 @@ fn iterations_without_events_are_value() {
     assert!(is_value(&rank, "4 of 6 iterations hold hardly any events of the main thread"), "{:?}", rank.warnings);
 }
 
+/// An iteration that waits for a hundred times as long has the same events, and is no less recorded.
+#[test]
+fn an_iteration_that_waits_long_is_recorded_as_well() {
+    let mut trace = Invented::default();
+    for step in 0..6 {
+        let end = if step == 5 { 15_000 } else { 100 * step + 99 };
+        trace.main(("user_annotation", &format!("ProfilerStep#{step}")), [100 * step, end]);
+        trace.main(OPERATOR, [100 * step + 1, 100 * step + 90]);
+    }
+    let rank = rank(&trace);
+    assert!(!is_value(&rank, "hardly any events"), "{:?}", rank.warnings);
+}
+
+/// By hand: six rounds of two calls, and ten calls of other names around them: 12 of 22 calls repeat, which is too few to be certain of them.
+#[test]
+fn rounds_that_are_not_certain_are_not_said_to_be_none() {
+    let mut trace = Invented::default();
+    for round in 0..6 {
+        trace.main(("cpu_op", "aten::randn"), [10 * round, 10 * round + 2]);
+        trace.main(("cpu_op", "aten::linear"), [10 * round + 3, 10 * round + 5]);
+    }
+    for other in 0..10 {
+        trace.main(("cpu_op", &format!("aten::other{other}")), [100 + 10 * other, 105 + 10 * other]);
+    }
+    let rank = rank(&trace);
+    let said = "no iterations are marked and no repetition is certain, so that the whole trace counts as one; name a range, a function or an \
+                operator (--iteration \"aten::randn\" repeats most regularly)";
+    assert!(is_value(&rank, said), "{:?}", rank.warnings);
+}
+
 /// Two of eight ranks, as when somebody copies a few files from the nodes; and ranks of different runs.
 #[test]
 fn ranks_that_are_missing_are_value() {

@@ -33,9 +33,9 @@ pub(crate) fn clocks(wall: &Added, processor: &Added, clock: Clock) -> String {
         }
     };
     format!(
-        "compared with those without recording, recorded iterations take {:+.0} % by the wall clock and {:+.0} % by processor time: {therefore}",
-        100.0 * wall.mean / wall.plain,
-        100.0 * processor.mean / processor.plain
+        "compared with those without recording, recorded iterations take {:+.3} ms by the wall clock and {:+.3} ms by processor time: {therefore}",
+        wall.mean / 1e6,
+        processor.mean / 1e6
     )
 }
 
@@ -75,7 +75,15 @@ pub(crate) fn faster([low, high]: [f64; 2]) -> String {
 pub(crate) fn cost(overhead: &Overhead) -> Option<String> {
     let [low, high] = overhead.interval.map(|nanoseconds| overhead.percent(nanoseconds));
     if high < 0.0 {
-        return Some(format!("{}: something else changed meanwhile, and nothing is subtracted", faster([low, high])));
+        let why = match overhead.varies {
+            Some([least, most]) => format!(
+                "iterations vary too much to know what it costs ({:.3} to {:.3} ms without it), or something else changed meanwhile",
+                least / 1e6,
+                most / 1e6
+            ),
+            None => "something else changed meanwhile".to_owned(),
+        };
+        return Some(format!("{}: {why}; nothing is subtracted", faster([low, high])));
     }
     let taken = overhead.percent(overhead.added.max(0.0));
     let taken = if taken > 0.0 { format!("{taken:.1} % were subtracted") } else { "nothing was subtracted".to_owned() };

@@ -19,7 +19,7 @@ mod warm_up;
 mod watcher;
 
 pub use long_iterations::LongIterations;
-pub use overhead::{Clock, DOUBTFUL, Overhead, WithoutRecording, both};
+pub use overhead::{Clock, DOUBTFUL, Overhead, WithoutRecording, Work, both};
 pub use recording::{Recording, Rivals, Times};
 pub use warm_up::WarmUp;
 
@@ -87,6 +87,7 @@ impl Verb for Record {
         Replaced::recover(&self.out)?;
         // Another `record` may have ended meanwhile, or the recovery may have put a recording back.
         self.check_room()?;
+        self.check_own()?;
         self.record(context).and_then(|outcome| outcome.summary(context))
     }
 }
@@ -111,7 +112,7 @@ impl Section for Record {
         }
         .results("out", &self.out, names)
         .check_value("command", || find_with_script(&self.command, None))
-        .check_value("out", || self.check_room()))
+        .check_value("out", || self.check_room().and_then(|()| self.check_own())))
     }
 
     fn wrote(&self, file: &Path) -> bool {
@@ -155,13 +156,26 @@ impl Record {
             .help(format!("record into another folder ({})", self.out_key)));
         }
         match process_reports::files(&self.out).first() {
-            Some(file) if !self.overwrite => Err(Error::usage("a recording is stored here already")
+            Some(file) if !self.overwrite && process_reports::is_own(file) => Err(Error::usage("a recording is stored here already")
                 .file(file)
                 .help(format!(
                     "record into another folder (--{}, or the key {0} of a configuration), or replace this recording (--overwrite)",
                     self.out_key
                 ))),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that files with the names of a recording are one, so that no file of others is replaced.
+    fn check_own(&self) -> Result<()> {
+        match process_reports::files(&self.out).into_iter().find(|file| !process_reports::is_own(file)) {
+            Some(file) => {
+                Err(Error::usage("a file of this name is here already, and it is not of a recording of perf4sight")
+                    .file(&file)
+                    .expected("a trace with its rank0.recording.json, or no such file")
+                    .help(format!("record into another folder ({}), or move this file", self.out_key)))
+            }
+            None => Ok(()),
         }
     }
 

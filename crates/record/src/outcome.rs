@@ -16,6 +16,9 @@ use std::os::unix::process::ExitStatusExt;
 
 const SIGNALLED: i32 = 128;
 
+/// Seconds of writing that are said to have made the command longer.
+const SLOW: f64 = 10.0;
+
 pub(super) struct Outcome<'a> {
     pub settings: &'a Record,
     pub ended: Ended,
@@ -41,7 +44,7 @@ impl Outcome<'_> {
         let json = json!({
             "out": self.settings.out,
             "ranks": table.to_json(),
-            "exit_code": self.exit_code(),
+            "exit_code": self.code(),
             "warnings": context.warnings(),
         });
         let kept = |code| Error::command(code, format!("the command {}; what was recorded is kept", self.end()));
@@ -56,9 +59,13 @@ impl Outcome<'_> {
 
     /// The exit code of a command that failed by itself, as a shell reports it.
     fn exit_code(&self) -> Option<u8> {
-        let status = self.ended.status.filter(|_| self.ended.asked.is_none())?;
-        let code = status.code().or_else(|| Some(SIGNALLED + status.signal()?))?;
-        u8::try_from(code).ok().filter(|&code| code != 0)
+        self.code().filter(|&code| code != 0 && self.ended.asked.is_none())
+    }
+
+    /// The exit code of the command, as a shell reports it: also of one that was ended, or that succeeded.
+    fn code(&self) -> Option<u8> {
+        let status = self.ended.status?;
+        u8::try_from(status.code().or_else(|| Some(SIGNALLED + status.signal()?))?).ok()
     }
 
     /// "ended with exit code 1"
@@ -109,11 +116,19 @@ impl Outcome<'_> {
             let left = counted(report.own_profiler, "iteration");
             format!("not counted, for the script's own profiler ran in them: {left}")
         });
+        let slow = self.reports.iter().filter(|report| report.writing_seconds > SLOW);
+        let slow = slow.map(|report| {
+            format!(
+                "writing what was recorded took {:.0} s, in which the script stood still: a trace of many events; fewer iterations (iterations) take less",
+                report.writing_seconds
+            )
+        });
         let cut = self.ended.asked == Some(Asked::TimeUp);
         let limited = cut.then(|| format!("the command {}", self.end()));
         lost.chain(self.shared())
             .chain(self.without_ranks())
             .chain(own)
+            .chain(slow)
             .chain(limited)
             .chain(short)
             .chain(poor)
@@ -286,4 +301,51 @@ fn unsure(one: &Recording) -> Vec<String> {
     let Some(overhead) = Overhead::of(one) else { return Vec::new() };
     let contradiction = overhead.contradiction().map(|why| format!("what recording costs is not known: {why}"));
     overhead.doubts.into_iter().chain(contradiction).map(|doubt| format!("rank {}: {doubt}", one.rank)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::process::ExitStatus;
+
+    fn outcome(settings: &Record, reports: Vec<ProcessReport>, status: i32) -> Outcome<'_> {
+        // As wait(2) gives it: the exit code in the second byte.
+        let ended = Ended { status: Some(ExitStatus::from_raw(status << 8)), asked: None };
+        Outcome { settings, ended, reports, recordings: Vec::new(), removed: false }
+    }
+
+    fn settings() -> Record {
+        Record {
+            command: vec!["true".to_owned()],
+            iterations: 20,
+            warm_up: 5,
+            stacks: false,
+            out_key: "out",
+            out: PathBuf::from("recording"),
+            time_limit: None,
+            overwrite: false,
+        }
+    }
+
+    #[test]
+    fn a_command_that_writing_made_much_longer_is_told() {
+        let settings = settings();
+        for (seconds, told) in [(98.2, true), (2.0, false)] {
+            let report = ProcessReport { writing_seconds: seconds, ..ProcessReport::default() };
+            let doubts = outcome(&settings, vec![report], 0).doubts();
+            let known = "writing what was recorded took 98 s";
+            assert_eq!(doubts.iter().any(|doubt| doubt.starts_with(known)), told, "{doubts:?}");
+        }
+    }
+
+    #[test]
+    fn the_exit_code_of_a_command_that_succeeds_is_known_and_no_failure() {
+        let settings = settings();
+        let codes = |status| {
+            let outcome = outcome(&settings, Vec::new(), status);
+            (outcome.code(), outcome.exit_code())
+        };
+        assert_eq!((codes(0), codes(3)), ((Some(0), None), (Some(3), Some(3))));
+    }
 }

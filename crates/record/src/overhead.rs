@@ -27,6 +27,9 @@ pub struct Overhead {
     pub clock: Clock,
     /// Mean nanoseconds of an iteration without and with the profiler, by [`Overhead::clock`].
     pub by_clock: [f64; 2],
+    /// For a script that waits, nanoseconds of processor time that recording adds: what works takes no longer than that. None for
+    /// other scripts, or if processor time was not measured.
+    pub work: Option<Work>,
     /// Calibration error: one half of the plain iterations gives the correction, which is applied to the recorded
     /// iterations and compared with the mean of the other half, in percent; the larger of both directions. If recorded
     /// and plain iterations [contradict each other](Overhead::contradiction), the difference without a correction. None
@@ -35,10 +38,22 @@ pub struct Overhead {
     /// Whether each recorded iteration counts for these numbers: all do except the warm-up and those that took much
     /// longer than their neighbours.
     pub ordinary: Vec<bool>,
+    /// The shortest and the longest iteration without the profiler by wall-clock time, if some recorded one is between them: by chance a few
+    /// recorded ones may then take less. None if recorded and plain iterations have no time in common.
+    pub varies: Option<[f64; 2]>,
     /// None if no iteration took much longer than its neighbours.
     pub long: Option<LongIterations>,
     /// Reasons to doubt these numbers, in sentences.
     pub doubts: Vec<String>,
+}
+
+/// The processor time that recording adds to an iteration, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// The most likely value.
+    pub added: f64,
+    /// Its 95 % confidence interval.
+    pub interval: [f64; 2],
 }
 
 /// The time of an iteration without the overhead of recording.
@@ -111,7 +126,9 @@ impl Overhead {
         };
         let processor = recording.processor.as_ref().and_then(by_processor);
         let (clock, by_clock, added) = match &processor {
-            Some((own, added)) if is_one_processor(&times, own) => (Clock::Processor, own, added),
+            Some((own, added)) if busy(&times, own).is_some_and(|busy| ONE_PROCESSOR.contains(&busy)) => {
+                (Clock::Processor, own, added)
+            }
             Some(_) | None => (Clock::Wall, &times, &wall),
         };
         let clocks = processor.as_ref().filter(|(_, processor)| doubts::clocks_differ(&wall, processor, clock));
@@ -119,6 +136,8 @@ impl Overhead {
             Some((_, processor)) if clock == Clock::Wall => both(wall.interval, processor.interval),
             Some(_) | None => added.interval,
         };
+        let waiting =
+            processor.as_ref().filter(|(own, _)| busy(&times, own).is_some_and(|busy| busy < ONE_PROCESSOR.start));
         let long = LongIterations::of(&recording.wall, &ordinary);
         let doubts = [
             long.filter(doubts::weighs).map(|long| long.warning()),
@@ -134,7 +153,9 @@ impl Overhead {
             interval,
             clock,
             by_clock: [added.plain, added.recorded],
+            work: waiting.map(|(_, added)| Work { added: added.mean, interval: added.interval }),
             off: None,
+            varies: varies(&times),
             ordinary: iter::repeat_n(false, warm_up).chain(ordinary.recorded.concat()).collect(),
             long,
             doubts: doubts.into_iter().flatten().collect(),
@@ -147,10 +168,11 @@ impl Overhead {
         Some(overhead)
     }
 
-    /// Why recorded and plain iterations contradict each other, so that nothing may be subtracted; none if they do not.
+    /// Why recorded and plain iterations contradict each other, so that nothing may be subtracted; none if they do not. That recorded ones
+    /// took less on the mean is no contradiction while some took as long as plain ones: iterations may vary by as much.
     pub fn contradiction(&self) -> Option<String> {
         let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
-        if high < 0.0 && low < -100.0 * DOUBTFUL {
+        if high < 0.0 && low < -100.0 * DOUBTFUL && self.varies.is_none() {
             return Some(format!("{}: they do not belong together", doubts::faster([low, high])));
         }
         (self.recorded > MOST_TIMES * self.plain).then(|| {
@@ -165,6 +187,16 @@ impl Overhead {
     /// that is negative, because recording makes no script faster.
     pub fn taken(&self) -> f64 {
         if self.contradiction().is_some() { 0.0 } else { self.on_the_wall(self.added.max(0.0)) }
+    }
+
+    /// The part of [`Overhead::taken`] that is work, and its 95 % confidence interval: all of it, except for a script that waits,
+    /// where it is at most the processor time that recording adds. The rest is waiting.
+    pub fn worked(&self) -> (f64, [f64; 2]) {
+        let taken = self.taken();
+        match self.work {
+            Some(work) => (taken.min(work.added.max(0.0)), work.interval.map(|end| end.max(0.0))),
+            None => (taken, self.interval.map(|end| self.on_the_wall(end.max(0.0)))),
+        }
     }
 
     /// Converts nanoseconds of a recorded iteration from [`Overhead::clock`] to wall-clock time. Other programs that
@@ -267,14 +299,22 @@ fn scatter(times: &Times) -> f64 {
     of_mean(&times.plain).hypot(of_mean(&times.recorded))
 }
 
-fn is_one_processor(wall: &Times, processor: &Times) -> bool {
+fn varies(times: &Times) -> Option<[f64; 2]> {
+    let plain = floats(times.plain.iter().flatten());
+    let (least, most) = (plain.iter().copied().reduce(f64::min)?, plain.iter().copied().reduce(f64::max)?);
+    let between = floats(times.recorded.iter().flatten()).into_iter().any(|time| (least..=most).contains(&time));
+    between.then_some([least, most])
+}
+
+/// The number of processors that a script keeps busy.
+fn busy(wall: &Times, processor: &Times) -> Option<f64> {
     let share = |(wall, processor): (&Vec<u64>, &Vec<u64>)| {
         let [wall, processor] = [wall, processor].map(|times| floats(times).iter().sum::<f64>());
         (wall > 0.0).then(|| processor / wall)
     };
     // Other programs make the ratio smaller, and nothing makes it larger.
     let shares = wall.plain.iter().zip(&processor.plain).filter_map(share);
-    shares.reduce(f64::max).is_some_and(|share| ONE_PROCESSOR.contains(&share))
+    shares.reduce(f64::max)
 }
 
 /// The larger error, in percent, of calibrating with one half of the plain iterations and testing on the other.

@@ -2,7 +2,7 @@
 
 use crate::Recording;
 use perf4sight_base::error::Result;
-use perf4sight_traces::RECORDING;
+use perf4sight_traces::{RECORDING, recording_of};
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const TRACE: &str = ".json.gz";
 pub(super) const FIRST: [&str; 2] = ["rank0.json.gz", "rank0.recording.json"];
 
 /// The report of one Python process while it runs; any field may still be missing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct ProcessReport {
     /// The version of PyTorch, `missing`, or none if the script never imported it.
@@ -33,6 +33,8 @@ pub(super) struct ProcessReport {
     /// The number of iterations that were not recorded because the script's own profiler was running.
     pub own_profiler: u64,
     pub trace: Option<String>,
+    /// Seconds in which the script stood still because what was recorded was written.
+    pub writing_seconds: f64,
     pub problem: Option<String>,
     /// Whether the error is an I/O error, such as a full disk.
     pub unwritten: bool,
@@ -80,6 +82,12 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
 pub(super) fn is_named_so(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.starts_with("rank") && (name.ends_with(TRACE) || name.ends_with(RECORDING))
+}
+
+/// Whether a recorder wrote a file, by its content: of a trace, by that of the recording next to it.
+pub(super) fn is_own(file: &Path) -> bool {
+    let recording = if is_recording(file) { Some(file.to_owned()) } else { recording_of(file) };
+    recording.is_some_and(|recording| Recording::is_own(&recording))
 }
 
 pub(super) fn is_recording(file: &Path) -> bool {

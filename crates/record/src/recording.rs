@@ -5,6 +5,7 @@ use perf4sight_base::input_file;
 use perf4sight_base::units::counted;
 use perf4sight_traces::recording_of;
 use serde::Deserialize;
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -16,6 +17,9 @@ const LONGEST: u64 = 7 * 24 * 3600 * 1_000_000_000;
 
 /// No such file is larger, in bytes: a hundred thousand iterations with and without the profiler take eight million.
 const LARGEST: u64 = 64 << 20;
+
+/// Words of every such file, near its beginning.
+const OWN_WORDS: [&str; 2] = ["\"iterations_are\"", "\"recorded\""];
 
 /// The part that shows whether the rest can be read.
 #[derive(Deserialize)]
@@ -67,6 +71,12 @@ pub struct Recording {
     /// recordings lack it.
     #[serde(default)]
     pub delayed: Option<Times>,
+    /// Processor time of the thread that marks the iterations, in nanoseconds; older recordings lack it.
+    #[serde(default)]
+    pub thread: Option<Times>,
+    /// The number of other threads of the process that run Python; older recordings lack it.
+    #[serde(default)]
+    pub python_threads: Option<u64>,
     /// Who else had the processors; older recordings lack it.
     #[serde(default)]
     pub rivals: Rivals,
@@ -156,6 +166,14 @@ impl Recording {
         Self::of(&input_file::decoded(bytes, file, doing)?).map_err(|error| error.file(file).help("record again"))
     }
 
+    /// Whether a recorder wrote this file, which may be damaged or of a newer format.
+    pub(crate) fn is_own(file: &Path) -> bool {
+        let mut bytes = Vec::new();
+        let read = fs::File::open(file).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        read.is_ok() && text.starts_with('{') && OWN_WORDS.iter().all(|word| text.contains(word))
+    }
+
     fn of(text: &str) -> Result<Self> {
         if text.len() as u64 > LARGEST {
             return Err(Error::input("is no recording: it is too large").expected("64 MiB at most"));
@@ -183,8 +201,9 @@ impl Recording {
     }
 
     fn check(&self) -> Result<()> {
-        let all = [Some(&self.wall), self.processor.as_ref(), self.delayed.as_ref(), self.faults.as_ref()];
-        if let Some(time) = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
+        let all = [&self.processor, &self.delayed, &self.faults, &self.thread].map(Option::as_ref);
+        let all = [Some(&self.wall)].into_iter().chain(all);
+        if let Some(time) = all.flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
             return Err(Error::input(format!("has an iteration of {time} ns")).expected("a week at most"));
         }
         if self.wall.all().any(|time| time == 0) {

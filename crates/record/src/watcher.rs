@@ -12,6 +12,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const SILENCE: Duration = Duration::from_secs(2);
 /// Interval between two progress messages of the same phase.
 const AGAIN: Duration = Duration::from_secs(10);
+/// The trace is written for so long before that is shown: mostly it is done sooner, after each period.
+const WRITES: Duration = Duration::from_secs(3);
 /// How long a script may continue after the recorder requested its end, for example to save its model.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -21,13 +23,15 @@ pub(super) struct Watcher<'a> {
     begun: SystemTime,
     looked: SystemTime,
     shown: Option<(Phase, SystemTime)>,
+    /// Since when a trace is written.
+    writes: Option<SystemTime>,
     finished: Option<SystemTime>,
 }
 
 impl<'a> Watcher<'a> {
     pub fn new(folder: PathBuf, context: &'a Context) -> Self {
         let now = context.now();
-        Watcher { folder, context, begun: now, looked: now, shown: None, finished: None }
+        Watcher { folder, context, begun: now, looked: now, shown: None, writes: None, finished: None }
     }
 
     /// Whether all recordings have been finished for [`LINGER`] while the command still runs.
@@ -49,6 +53,11 @@ impl<'a> Watcher<'a> {
     }
 
     fn show(&mut self, phase: Phase, report: &ProcessReport, now: SystemTime) {
+        match phase {
+            Phase::Writing if since(*self.writes.get_or_insert(now), now) < WRITES => return,
+            Phase::Writing => {}
+            Phase::WarmUp | Phase::Iterations | Phase::Finished => self.writes = None,
+        }
         let fresh = self.shown.is_none_or(|(shown, at)| shown != phase || since(at, now) >= AGAIN);
         if fresh && since(self.begun, now) >= SILENCE {
             self.shown = Some((phase, now));
@@ -68,7 +77,10 @@ fn sentence(phase: Phase, report: &ProcessReport) -> String {
         Phase::Iterations => {
             format!("record: {} of {}, with recording and without", report.done, counted(report.of, "iteration"))
         }
-        Phase::Writing => "record: writing the trace".to_owned(),
+        Phase::Writing => {
+            "record: writing the trace, in which the script stands still (fewer --iterations make it smaller)"
+                .to_owned()
+        }
         Phase::Finished => "record: done".to_owned(),
     }
 }

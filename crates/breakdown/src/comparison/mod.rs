@@ -53,6 +53,8 @@ pub struct Comparison {
     pub recordings: [usize; 2],
     /// An iteration before and after, without the overhead of recording; none if any recording lacks it.
     pub without_recording: Option<[WithoutRecording; 2]>,
+    /// Whether the means of these are reliable, before and after ([`Breakdown::correction_holds`]).
+    pub correction_holds: [bool; 2],
 }
 
 /// The side of a comparison on which other programs used the machine more.
@@ -159,7 +161,8 @@ impl Comparison {
             all.collect::<Option<Vec<_>>>().map(|all| WithoutRecording::of_several(&all))
         };
         let without_recording = without(before).zip(without(after)).map(<[WithoutRecording; 2]>::from);
-        Comparison { differences, recordings: [before.len(), after.len()], without_recording }
+        let correction_holds = [before, after].map(|side| side.iter().all(|run| run.correction_holds()));
+        Comparison { differences, recordings: [before.len(), after.len()], without_recording, correction_holds }
     }
 
     /// Whether a GPU is ever busy in either run.

@@ -1,6 +1,7 @@
 //! Estimates the iteration time without the profiler, from the times that `perf4sight record` stores next to a trace.
 
 mod costs;
+mod held_up;
 pub(crate) mod result;
 mod take_out;
 mod without_recording;
@@ -9,11 +10,14 @@ use crate::breakdown::{Iteration, RankBreakdown};
 use crate::categories::TimeCategory;
 use crate::categories::sets::Sets;
 use crate::iterations::marks::Markers;
+use costs::Costs;
 use perf4sight_base::stats::{mean, median};
+use perf4sight_base::units::Milliseconds;
 use perf4sight_record::Recording;
 use perf4sight_record::{DOUBTFUL, Overhead, Times};
 use perf4sight_traces::Trace;
 use result::{Corrected, Correction, Divided, Drift};
+use take_out::WAITS;
 
 /// If recording costs more than this many times the known cost of its events, the events do not explain it. The factor
 /// allows for other machines and versions of PyTorch than those of [`costs`], and for operators whose cost differs
@@ -62,6 +66,7 @@ impl Correction {
             recording.ok_or("nothing shows how long iterations take without it (perf4sight record does)")?;
         check_trace(rank, trace, recording)?;
         self.ranks = Some(recording.ranks).filter(|ranks| *ranks > 1);
+        self.alone = recording.ranks == 1;
         if rank.markers != Markers::ProfilerSteps {
             self.drift = Drift::of(&recording.wall);
             return Err("these iterations are not those that were timed without it".to_owned());
@@ -72,6 +77,9 @@ impl Correction {
         self.processor = of_iterations(rank, recording.processor.as_ref());
         self.delayed = of_iterations(rank, recording.delayed.as_ref());
         self.rivals = recording.rivals;
+        let thread = of_iterations(rank, recording.thread.as_ref());
+        self.held_up = held_up::held_up(rank, trace, &thread, &self.processor);
+        self.python_threads = recording.python_threads;
         self.processor_drift = recording.processor.as_ref().filter(|_| !self.processor.is_empty()).and_then(Drift::of);
         self.slows_python = recording.slows_python();
         self.warnings.extend(overhead.doubts.iter().cloned());
@@ -80,10 +88,10 @@ impl Correction {
         match contradiction {
             Some(why) => Err(why),
             None => {
-                self.iterations = match self.slows_python {
-                    true => take_out_of_python(rank, trace, overhead, &untimed),
-                    false => take_out(rank, trace, overhead, &untimed, &mut self.warnings),
-                };
+                let (iterations, unsplit) = take_out(rank, trace, overhead, &untimed, self.slows_python);
+                self.iterations = iterations;
+                self.warnings
+                    .extend(unsplit.map(|why| format!("the cost of recording is not split by category: {why}")));
                 self.warnings.extend(check(rank, &self.iterations, overhead));
                 Ok(())
             }
@@ -136,52 +144,131 @@ fn number(name: &str) -> Option<usize> {
     name.strip_prefix("ProfilerStep#")?.parse().ok()
 }
 
-/// The correction if recording slows Python itself down: events get their known cost, and Python the rest.
-fn take_out_of_python(rank: &RankBreakdown, trace: &Trace, overhead: &Overhead, untimed: &[f64]) -> Vec<Corrected> {
-    let mut costs = costs::costs(rank, trace);
-    let python = |sets: &Sets| sets.idle(TimeCategory::Python) as f64;
-    let known: Vec<f64> = costs.iter().map(|costs| 1000.0 * costs.values().flatten().sum::<f64>()).collect();
-    let all: Vec<f64> = rank.iterations.iter().map(|iteration| python(&iteration.sets)).collect();
-    let slower = ((overhead.taken() - mean(&known)) / mean(&all).max(1.0)).max(0.0);
-    let corrected = |(place, iteration): (usize, &Iteration)| {
-        for (operation, sets) in &iteration.operations {
-            let own = costs[place].entry(*operation).or_default();
-            own[TimeCategory::Python.index()] += slower * python(sets) / 1000.0;
-        }
-        let nanoseconds = known[place] + slower * all[place] + untimed[place];
-        let divided = Divided::of(iteration, &costs[place], nanoseconds.round() as i64);
-        Corrected { total: divided.sets.total(), divided: Some(divided) }
-    };
-    rank.iterations.iter().enumerate().map(corrected).collect()
+/// What recording adds to a mean iteration, in nanoseconds, and to each iteration beyond what was timed of it.
+struct Added<'a> {
+    /// In proportion to the costs of events.
+    work: f64,
+    /// The share of the time in which the script may wait.
+    of_waits: f64,
+    untimed: &'a [f64],
 }
 
-/// The iterations without the overhead of recording, which is split by the cost of each iteration's events.
+impl<'a> Added<'a> {
+    /// Recording takes no more of what works than the processor time that it adds: the rest is waiting, by chance or because
+    /// of recording. The reason if an iteration waits for less than that.
+    fn of(rank: &RankBreakdown, overhead: &Overhead, untimed: &'a [f64]) -> Result<Self, String> {
+        let (work, _) = overhead.worked();
+        let waiting = overhead.taken() - work;
+        let waits = |one: &Iteration| WAITS.map(|category| one.sets.idle(category) as f64).into_iter().sum::<f64>();
+        let waits = mean(&rank.iterations.iter().map(waits).collect::<Vec<_>>());
+        match waiting <= waits {
+            true => Ok(Added { work, of_waits: if waits > 0.0 { waiting / waits } else { 0.0 }, untimed }),
+            false => Err(format!(
+                "iterations take {} more than without recording, of which {} are processor time, and wait for less than the rest",
+                Milliseconds(overhead.taken() / 1e6),
+                Milliseconds(work / 1e6)
+            )),
+        }
+    }
+}
+
+/// The nanoseconds to subtract from an iteration in proportion to the costs of its events.
+struct Subtracted {
+    costs: Costs,
+    nanoseconds: f64,
+}
+
+/// The iterations without the overhead of recording, and why it is not split by category, if it is not.
 fn take_out(
     rank: &RankBreakdown,
     trace: &Trace,
     overhead: &Overhead,
     untimed: &[f64],
-    warnings: &mut Vec<String>,
-) -> Vec<Corrected> {
-    let costs = costs::costs(rank, trace);
+    slows_python: bool,
+) -> (Vec<Corrected>, Option<String>) {
+    let divided = Added::of(rank, overhead, untimed).and_then(|added| {
+        let costs = costs::costs(rank, trace);
+        let subtracted = match slows_python {
+            true => from_python(rank, costs, &added),
+            false => from_events(costs, overhead, &added)?,
+        };
+        enough(rank, &subtracted)?;
+        let divided = rank.iterations.iter().zip(&subtracted);
+        let divided =
+            divided.map(|(one, less)| Divided::of(one, &less.costs, less.nanoseconds.round() as i64, added.of_waits));
+        Ok(divided.collect::<Vec<_>>())
+    });
+    match divided {
+        Ok(divided) => {
+            let corrected = |divided: Divided| Corrected { total: divided.sets.total(), divided: Some(divided) };
+            (divided.into_iter().map(corrected).collect(), None)
+        }
+        Err(why) => {
+            // Every iteration gets the same.
+            let whole = |(one, untimed): (&Iteration, &f64)| {
+                let idle = one.sets.total() - one.sets.gpu_busy();
+                let less = ((overhead.taken() + untimed).round() as i64).clamp(0, idle);
+                Corrected { total: one.sets.total() - less, divided: None }
+            };
+            (rank.iterations.iter().zip(untimed).map(whole).collect(), Some(why))
+        }
+    }
+}
+
+/// If recording slows Python itself down: events get their known cost, at most what was measured, and Python the rest.
+fn from_python(rank: &RankBreakdown, costs: Vec<Costs>, added: &Added<'_>) -> Vec<Subtracted> {
+    let python = |sets: &Sets| sets.idle(TimeCategory::Python) as f64;
+    let known: Vec<f64> = costs.iter().map(|costs| 1000.0 * costs.values().flatten().sum::<f64>()).collect();
+    let all: Vec<f64> = rank.iterations.iter().map(|iteration| python(&iteration.sets)).collect();
+    let of_known = (added.work / mean(&known).max(f64::MIN_POSITIVE)).min(1.0);
+    let slower = ((added.work - mean(&known)) / mean(&all).max(1.0)).max(0.0);
+    let subtracted = |(place, mut costs): (usize, Costs)| {
+        for (operation, sets) in &rank.iterations[place].operations {
+            let own = costs.entry(*operation).or_default();
+            own[TimeCategory::Python.index()] += slower * python(sets) / 1000.0;
+        }
+        let nanoseconds = of_known * known[place] + slower * all[place] + added.untimed[place];
+        Subtracted { costs, nanoseconds }
+    };
+    costs.into_iter().enumerate().map(subtracted).collect()
+}
+
+/// By the cost of each iteration's events, or the reason why these do not explain the overhead.
+fn from_events(costs: Vec<Costs>, overhead: &Overhead, added: &Added<'_>) -> Result<Vec<Subtracted>, String> {
     let sums: Vec<f64> = costs.iter().map(|costs| costs.values().flatten().sum()).collect();
     let ordinary = sums.iter().zip(&overhead.ordinary).filter(|(_, ordinary)| **ordinary).map(|(sum, _)| *sum);
-    let (added, by_events) = (overhead.taken(), mean(&ordinary.collect::<Vec<_>>()));
-    let (known, all) = (1000.0 * by_events, added + mean(untimed));
-    let explained = known * EXPLAINED >= all;
-    if !explained {
+    let by_events = mean(&ordinary.collect::<Vec<_>>());
+    let (known, all) = (1000.0 * by_events, added.work + mean(added.untimed));
+    if known * EXPLAINED < all {
         let percent = 100.0 * known / all;
-        warnings.push(format!(
-            "the cost of recording is not split by category: by what events are known to cost, they explain {percent:.0} % of it"
-        ));
+        return Err(format!("by what events are known to cost, they explain {percent:.0} % of it"));
     }
-    let corrected = |(place, iteration): (usize, &Iteration)| {
-        // If the events do not explain the cost, every iteration gets the same.
-        let own = if explained && by_events > 0.0 { added / by_events * sums[place] } else { added };
-        let divided = Divided::of(iteration, &costs[place], (own + untimed[place]).round() as i64);
-        Corrected { total: divided.sets.total(), divided: explained.then_some(divided) }
-    };
-    rank.iterations.iter().enumerate().map(corrected).collect()
+    let each = if by_events > 0.0 { added.work / by_events } else { 0.0 };
+    let subtracted =
+        |(place, costs): (usize, Costs)| Subtracted { costs, nanoseconds: each * sums[place] + added.untimed[place] };
+    Ok(costs.into_iter().enumerate().map(subtracted).collect())
+}
+
+/// Checks that every category has as much time as is to be subtracted from it. If not, some of that belongs to other categories,
+/// and nothing tells to which.
+fn enough(rank: &RankBreakdown, subtracted: &[Subtracted]) -> Result<(), String> {
+    let mut all = [[0.0, 0.0]; TimeCategory::ALL.len()];
+    for one in rank.counted() {
+        let Subtracted { costs, nanoseconds } = &subtracted[one.number];
+        let sum: f64 = costs.values().flatten().sum();
+        for category in TimeCategory::ALL {
+            let costs: f64 = costs.values().map(|costs| costs[category.index()]).sum();
+            let [takes, holds] = &mut all[category.index()];
+            *takes += if sum > 0.0 { nanoseconds.max(0.0) * costs / sum } else { 0.0 };
+            *holds += one.sets.idle(category) as f64;
+        }
+    }
+    let count = rank.counted().count().max(1) as f64;
+    let out = TimeCategory::ALL.into_iter().find(|category| all[category.index()][0] > all[category.index()][1]);
+    out.map_or(Ok(()), |category| {
+        let [takes, holds] = all[category.index()].map(|sum| Milliseconds(sum / count / 1e6));
+        Err(format!("{takes} of it would be of {}, which has {holds}", category.name()))
+    })
 }
 
 /// Compares the corrected iterations that are shown with those without recording.

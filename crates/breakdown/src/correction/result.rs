@@ -17,6 +17,11 @@ pub struct Correction {
     /// Nanoseconds of each iteration in which the main thread was ready to run but had no processor; empty if not
     /// measured.
     pub delayed: Vec<u64>,
+    /// Nanoseconds of each iteration in which the main thread had no processor outside of calls that are known to wait, while other
+    /// threads of the process had one; empty if not measured.
+    pub held_up: Vec<u64>,
+    /// The number of other threads of the process that run Python, if known.
+    pub python_threads: Option<u64>,
     /// Who else had the processors during the recording.
     pub rivals: Rivals,
     pub overhead: Option<Overhead>,
@@ -27,6 +32,8 @@ pub struct Correction {
     pub slows_python: bool,
     /// The number of ranks of the run, if there were several.
     pub ranks: Option<u32>,
+    /// Whether the recording is of a process without ranks.
+    pub alone: bool,
     pub warnings: Vec<String>,
 }
 

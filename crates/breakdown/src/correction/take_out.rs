@@ -6,11 +6,21 @@ use crate::breakdown::Iteration;
 use crate::categories::TimeCategory;
 use crate::operations::Operation;
 
+/// The categories in which a script may wait.
+pub(super) const WAITS: [TimeCategory; 3] = [TimeCategory::Wait, TimeCategory::PythonOrWait, TimeCategory::Unrecorded];
+
 impl Divided {
-    /// Subtracts this many nanoseconds from an iteration, in proportion to the costs. Only time with an idle GPU is
-    /// shortened, because the GPU takes as long with a profiler as without.
-    pub fn of(iteration: &Iteration, costs: &Costs, nanoseconds: i64) -> Self {
+    /// Subtracts this many nanoseconds from an iteration, in proportion to the costs, and this share of the time in which it may
+    /// wait. Only time with an idle GPU is shortened, because the GPU takes as long with a profiler as without.
+    pub fn of(iteration: &Iteration, costs: &Costs, nanoseconds: i64, of_waits: f64) -> Self {
         let (mut sets, mut operations) = (iteration.sets, iteration.operations.clone());
+        for part in operations.values_mut() {
+            for category in WAITS {
+                let less = (of_waits * part.idle(category) as f64) as i64;
+                part.shorten(category, less);
+                sets.shorten(category, less);
+            }
+        }
         let cells: Vec<(Operation, TimeCategory)> =
             operations.keys().flat_map(|&operation| TimeCategory::ALL.map(|category| (operation, category))).collect();
         let cell = |(operation, category): &(Operation, TimeCategory)| Cell {

@@ -18,12 +18,18 @@ impl RankBreakdown {
     }
 
     /// The 95 % confidence interval relative to the mean corrected iteration, in nanoseconds. If it excludes the mean
-    /// of the iterations measured without recording, it is extended to contain their interval.
+    /// of the iterations measured without recording, it is extended to contain their interval; if a comparison with them failed, by as
+    /// much as that was off. If recording may have cost nothing, an iteration takes at most as long as a recorded one, whose mean is
+    /// uncertain itself.
     fn either_way(&self) -> Option<[f64; 2]> {
-        let (interval, measured) = (self.by_recording()?, self.correction.overhead.as_ref()?.measured);
-        let mean = self.summary_of(total)?.mean;
-        let off = measured.mean - mean;
-        if (interval[0]..=interval[1]).contains(&off) {
+        let ([low, high], overhead) = (self.by_recording()?, self.correction.overhead.as_ref()?);
+        let (mean, measured) = (self.summary_of(total)?.mean, overhead.measured);
+        let recorded =
+            self.summary(|one| Some(one.sets.total() as f64))?.interval.filter(|_| overhead.interval[0] <= 0.0);
+        let high = high + recorded.map_or(0.0, |[low, high]| (high - low) / 2.0);
+        let off = overhead.off.filter(|_| !self.correction_holds()).map_or(1.0, |off| 1.0 + off.abs() / 100.0);
+        let interval = both([low, high], [mean / off - mean, mean * off - mean]);
+        if (interval[0]..=interval[1]).contains(&(measured.mean - mean)) {
             return Some(interval);
         }
         Some(both(interval, measured.interval.unwrap_or([measured.mean; 2]).map(|end| end - mean)))

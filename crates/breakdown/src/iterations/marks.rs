@@ -55,12 +55,14 @@ pub(crate) struct Found {
     pub unsettled: usize,
     /// The number of marks on other threads than the one with most marks, and of those without length.
     pub elsewhere: usize,
+    /// Without iterations, the event that repeats most regularly, though not with certainty.
+    pub likely: Option<String>,
 }
 
 impl Found {
     /// Iterations of which none was left out.
     pub fn new(markers: Markers, marks: Vec<Mark>, track: Option<TrackId>) -> Self {
-        Found { markers, marks, track, overlapping: 0, inside: 0, behind: 0, unsettled: 0, elsewhere: 0 }
+        Found { markers, marks, track, overlapping: 0, inside: 0, behind: 0, unsettled: 0, elsewhere: 0, likely: None }
     }
 }
 

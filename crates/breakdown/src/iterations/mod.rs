@@ -34,7 +34,8 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) 
     let steps = annotations(&|name| name.starts_with("Optimizer.step#"));
     let between = steps.and_then(|steps| between_steps(trace, &steps));
     let repeating = || repetition::find(trace, thread?);
-    Ok(between.or_else(repeating).unwrap_or_else(|| whole(trace)))
+    let likely = || repetition::likely(trace, thread?);
+    Ok(between.or_else(repeating).unwrap_or_else(|| Found { likely: likely(), ..whole(trace) }))
 }
 
 /// `ProfilerStep` from `ProfilerStep#7`; none for a name without a number.

@@ -13,17 +13,30 @@ const TRIED: usize = 8;
 /// and more; a call in loops between two iterations, too few iterations to be found, has 0.64.
 const CERTAIN: f64 = 0.8;
 
+/// An event that repeats with a smaller certainty is not worth a try.
+const LIKELY: f64 = 0.3;
+
 /// The iterations of a thread by the event that repeats most regularly, if one does. In a loop, most names occur once
 /// per iteration, or a few times. Of the names with equally many occurrences, the first one begins the iterations.
 pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
     let events = outer(trace, track);
-    let tried = candidates(&events).into_iter().map(|name| (certainty(&events, name), name));
-    let (certainty, name) = tried.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(certainty, _)| *certainty >= CERTAIN)?;
+    let (certainty, name) = most_regular(&events).filter(|(certainty, _)| *certainty >= CERTAIN)?;
     let begins: Vec<i64> = events.iter().filter(|event| event.name == name).map(|event| event.start).collect();
     let times = begins.windows(2).filter(|pair| is_window(&(pair[0], pair[1]))).count();
     let certainty = (certainty * of_repeats(times)).min(MOST_CERTAIN);
     let markers = Markers::Period { event: trace.names.get(name).to_owned(), certainty };
     Some(between(&begins, markers, track))
+}
+
+/// The event that repeats most regularly, where none does so with certainty.
+pub(crate) fn likely(trace: &Trace, track: TrackId) -> Option<String> {
+    let (_, name) = most_regular(&outer(trace, track)).filter(|(certainty, _)| *certainty >= LIKELY)?;
+    Some(trace.names.get(name).to_owned())
+}
+
+fn most_regular(events: &[&Event]) -> Option<(f64, NameId)> {
+    let tried = candidates(events).into_iter().map(|name| (certainty(events, name), name));
+    tried.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// The events of a thread outside of operators and modules, because repetition in a module is that of its layers. Names

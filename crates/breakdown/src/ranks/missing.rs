@@ -26,9 +26,22 @@ impl Breakdown {
         self.ranks.iter().filter_map(|rank| rank.place.of.or(rank.correction.ranks)).collect()
     }
 
+    /// Whether all are processes without ranks, which need not have to do with each other.
+    pub fn are_processes(&self) -> bool {
+        self.ranks.len() > 1
+            && self.ranks.iter().all(|rank| rank.correction.alone && rank.place.of.is_none_or(|of| of < 2))
+    }
+
     /// A warning if not all ranks of the run are given.
     pub fn absent(&self) -> Option<String> {
         let sizes = self.sizes();
+        if self.are_processes() {
+            return Some(
+                "these are processes without ranks: whether their iterations belong together is not known, so that means of all may say \
+                 nothing; break each trace down by itself"
+                    .to_owned(),
+            );
+        }
         if sizes.len() > 1 {
             let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
             return Some(format!(

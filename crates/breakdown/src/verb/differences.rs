@@ -39,7 +39,9 @@ pub(super) fn answer(comparison: &Comparison) -> String {
         Milliseconds(1e3 * total.change.abs()),
         noise_of(comparison),
         busier(comparison).unwrap_or_default(),
-        comparison.without_recording.map_or(String::new(), without_recording)
+        comparison
+            .without_recording
+            .map_or(String::new(), |sides| without_recording(sides, comparison.correction_holds))
     )
 }
 
@@ -58,23 +60,32 @@ fn busier(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-/// The change without the overhead of recording on both sides, which may be as large as the change.
-fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
+/// The change without the overhead of recording on both sides, which may be as large as the change. Of a mean that is not reliable only the
+/// interval is shown.
+fn without_recording(sides: [WithoutRecording; 2], holds: [bool; 2]) -> String {
     let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
-    let side = |one: WithoutRecording| {
+    let side = |at: usize| {
+        let WithoutRecording { mean, interval } = sides[at];
         let interval =
-            one.interval.map(|ends| format!(" ({} with 95 %)", range(ends.map(|end| milliseconds(end).to_string()))));
-        format!("{}{}", milliseconds(one.mean), interval.unwrap_or_default())
+            interval.map(|ends| format!("{} with 95 %", range(ends.map(|end| milliseconds(end).to_string()))));
+        match (holds[at], interval) {
+            (true, Some(interval)) => format!("{} ({interval})", milliseconds(mean)),
+            (true, None) => milliseconds(mean).to_string(),
+            (false, Some(interval)) => interval,
+            (false, None) => "not known".to_owned(),
+        }
     };
+    let [before, after] = sides;
     let apart = before.interval.zip(after.interval).is_some_and(|([a, b], [c, d])| b < c || d < a);
     let chance = if apart { "" } else { ", which may be none" };
     let change = milliseconds((after.mean - before.mean).abs());
     let word = if after.mean < before.mean { "less" } else { "more" };
-    format!(
-        ", recording included; without what recording takes it is {change} {word}{chance}: {} before and {} after",
-        side(before),
-        side(after)
-    )
+    let changed = match (holds, apart) {
+        ([true, true], _) => format!("it is {change} {word}{chance}"),
+        (_, true) => format!("it is {word}, by how much is not known"),
+        (_, false) => "it is not known whether it is less or more".to_owned(),
+    };
+    format!(", recording included; without what recording takes {changed}: {} before and {} after", side(0), side(1))
 }
 
 /// The number of recordings of a comparison, and the variation that they do not cover.
@@ -173,13 +184,22 @@ mod tests {
     /// If the intervals overlap or one is missing, the change may be none.
     #[test]
     fn a_change_without_recording_that_may_be_none_is_called_so() {
-        let words = |ends: [Option<[f64; 2]>; 2]| {
+        let of = |ends: [Option<[f64; 2]>; 2], holds: [bool; 2]| {
             let [before, after] = ends;
-            without_recording([
-                WithoutRecording { mean: 2e6, interval: before },
-                WithoutRecording { mean: 1e6, interval: after },
-            ])
+            let [before, after] =
+                [(2e6, before), (1e6, after)].map(|(mean, interval)| WithoutRecording { mean, interval });
+            without_recording([before, after], holds)
         };
+        let words = |ends| of(ends, [true; 2]);
+        let refused = of([Some([1.8e6, 2.2e6]), Some([0.9e6, 1.1e6])], [true, false]);
+        assert!(refused.ends_with("it is less, by how much is not known: 2.00 ms (1.80 – 2.20 ms with 95 %) before and 0.900 – 1.10 ms with 95 % after"), "{refused}");
+        let refused = of([Some([0.5e6, 3e6]), None], [false, false]);
+        assert!(
+            refused.ends_with(
+                "it is not known whether it is less or more: 0.500 – 3.00 ms with 95 % before and not known after"
+            ),
+            "{refused}"
+        );
         let apart = words([Some([1.8e6, 2.2e6]), Some([0.9e6, 1.1e6])]);
         assert!(apart.contains("it is 1.00 ms less: 2.00 ms"), "{apart}");
         for ends in [[Some([0.5e6, 3e6]), Some([0.9e6, 1.1e6])], [None, Some([0.9e6, 1.1e6])], [None, None]] {

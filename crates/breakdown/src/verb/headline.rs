@@ -4,7 +4,7 @@ use super::run::Run;
 use super::tables::{Whose, range};
 use crate::categories::sets::Sets;
 use crate::{DeviceTime, Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
-use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_base::units::{Milliseconds, Percent, counted};
 use perf4sight_record::Rivals;
 use perf4sight_traces::LOADER_WITH_WORKERS;
 use perf4sight_traces::shortened::cut;
@@ -21,6 +21,9 @@ const MOST: f64 = 0.5;
 /// Time without a processor is reported from this share of an iteration on. Smaller shares are uncertain, because the
 /// two clocks are read one after the other.
 pub(super) const NOT_RUNNING: f64 = 0.05;
+
+/// The part of an iteration in which the main thread waited for other threads of its process.
+pub(super) const HELD_UP: &str = "held up by other threads";
 
 const NAME: usize = 60;
 
@@ -47,7 +50,7 @@ pub(super) fn of(run: &Run) -> String {
     let place = if place.is_empty() { place } else { place + ": " };
     let dominating = format!(
         "what dominates: {place}{}{loaders}{slowed}{doubt}{}",
-        dominating(parts, doubted, &whole(run, &means, total), means.blamed()),
+        dominating(parts, doubted, &whole(run, &means, total), [means.blamed(), means.holders()]),
         seldom(run)
     );
     [Some(dominating), utilisation, Some(speedup(run, &means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -120,11 +123,17 @@ impl Means<'_> {
     fn blamed(&self) -> String {
         let delayed = |rank: &RankBreakdown, one: &Iteration| Some(*rank.correction.delayed.get(one.number)? as f64);
         let delayed = self.0.summary_of(delayed).zip(self.not_running());
-        match delayed.map(|(delayed, not_running)| delayed.mean > MOST * not_running) {
-            Some(true) => format!(" (ready to run, but others had the processor: {})", rivals(self.0.rivals())),
-            Some(false) => " (it waited in a call that is not known to wait, as for a disk)".to_owned(),
-            None => {
+        match (delayed.map(|(delayed, not_running)| delayed.mean > MOST * not_running), self.0.has_python()) {
+            (Some(true), _) => format!(" (ready to run, but others had the processor: {})", rivals(self.0.rivals())),
+            (Some(false), true) => " (it waited in a call that is not known to wait, as for a disk)".to_owned(),
+            (Some(false), false) => " (it waited; in which call is not known without --stacks)".to_owned(),
+            (None, true) => {
                 " (other programs, its own loader processes or a limit on CPUs had the processor, or it waited in a call that is not known to)"
+                    .to_owned()
+            }
+            (None, false) => {
+                " (it waited, in which call is not known without --stacks, or other programs, its own loader processes or a limit on CPUs had \
+                 the processor)"
                     .to_owned()
             }
         }
@@ -133,6 +142,23 @@ impl Means<'_> {
     /// Nanoseconds of a mean iteration in which the process had no processor.
     fn not_running(&self) -> Option<f64> {
         self.0.summary_of(|rank, iteration| Some(rank.not_running(iteration)? as f64)).map(|summary| summary.mean)
+    }
+
+    /// Nanoseconds of a mean iteration in which other threads of the process ran, and the main thread did not.
+    fn held_up(&self) -> Option<f64> {
+        self.0.summary_of(|rank, iteration| Some(rank.held_up(iteration)? as f64)).map(|summary| summary.mean)
+    }
+
+    /// Which threads may have held the main thread up.
+    fn holders(&self) -> String {
+        match self.0.python_threads() {
+            Some(0) => " (it waited while other threads of the process ran, none of which runs Python)".to_owned(),
+            Some(count) => format!(
+                " (it waited while other threads of the process ran: {} may have held the interpreter lock, the GIL, which calls then wait for)",
+                counted(count, "other Python thread")
+            ),
+            None => " (it waited while other threads of the process ran)".to_owned(),
+        }
     }
 
     fn of(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<f64> {
@@ -176,6 +202,7 @@ fn shares(means: &Means<'_>, total: f64, accelerators: bool) -> Shares {
     if !accelerators {
         let parts = of_categories(&|iteration, category| iteration.sets.category(category));
         let parts = without_processor(parts, means.not_running().map(share));
+        let parts = without_interpreter(parts, means.held_up().map(share));
         return Shares { parts, doubted: 0.0, utilisation: None };
     }
     let of_device = |time: &dyn Fn(&DeviceTime) -> i64| means.of(|one| Some(time(&one.device) as f64)).map(share);
@@ -211,6 +238,18 @@ fn without_processor(parts: Vec<Part>, not_running: Option<f64>) -> Vec<Part> {
     parts.iter().map(|part| (part.0, part.1 * scale(part))).chain([(name, not_running)]).collect()
 }
 
+/// Adds the time in which other threads held the main thread up as a part of its own, and subtracts it from all parts in which it would have run.
+fn without_interpreter(parts: Vec<Part>, held_up: Option<f64>) -> Vec<Part> {
+    let Some(held_up) = held_up.filter(|share| *share > NOT_RUNNING) else { return parts };
+    let runs = [TimeCategory::Python, TimeCategory::Cpp, TimeCategory::CudaApi, TimeCategory::CppOrCudaApi];
+    let is_of = |part: &Part| runs.iter().any(|category| category.name() == part.0);
+    let running: f64 = parts.iter().filter(|part| is_of(part)).map(|part| part.1).sum();
+    let held_up = held_up.min(running);
+    let left = if running > 0.0 { 1.0 - held_up / running } else { 1.0 };
+    let scaled = |part: &Part| (part.0, if is_of(part) { part.1 * left } else { part.1 });
+    parts.iter().map(scaled).chain([(HELD_UP, held_up)]).collect()
+}
+
 /// The remark that most of the time is in rare iterations, for example with an evaluation, which another recording may
 /// lack.
 fn seldom(run: &Run) -> String {
@@ -229,7 +268,7 @@ fn seldom(run: &Run) -> String {
 }
 
 /// The largest part, or the two largest if they are almost equal; unknown if the doubted share is larger.
-fn dominating(mut parts: Vec<Part>, doubted: f64, whole: &str, blamed: String) -> String {
+fn dominating(mut parts: Vec<Part>, doubted: f64, whole: &str, [blamed, holders]: [String; 2]) -> String {
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let percent = |share: f64| Percent(100.0 * share);
     if parts.first().is_some_and(|(_, share)| *share < doubted) {
@@ -250,6 +289,7 @@ fn dominating(mut parts: Vec<Part>, doubted: f64, whole: &str, blamed: String) -
     let python = parts.iter().any(|(name, _)| *name == TimeCategory::Python.name());
     let doubt = match parts.first() {
         Some((first, _)) if first.starts_with("not running") => blamed,
+        _ if parts.iter().any(|(name, _)| *name == HELD_UP) => holders,
         _ if python => {
             " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)".to_owned()
         }
@@ -284,10 +324,36 @@ pub(super) fn theoretical_speedup(whose: Whose) -> Option<f64> {
     speedup_of(whose, |_, iteration| Some(&iteration.sets))
 }
 
-/// The same without what recording takes, where that is known by category.
-fn corrected_speedup(whose: Whose) -> Option<f64> {
+/// The same without what recording takes, where that is known by category, and its 95 % interval, which covers how uncertain the
+/// cost of recording is.
+fn corrected_speedup(whose: Whose) -> Option<(f64, [f64; 2])> {
     let corrected = speedup_of(whose, |rank, iteration| rank.corrected(iteration)?.sets())?;
-    whose.correction_holds().then_some(corrected)
+    let ends = [0, 1].map(|end| without_cost(whose, end));
+    let [low, high] = [ends[0]?, ends[1]?].map(|(total, calls)| total / calls);
+    let both = match whose.waits() {
+        // The time of such an iteration is uncertain for other reasons than that of its calls.
+        true => {
+            let [least, most] = whose.without_recording()?.interval?;
+            [least / ends[0]?.1, most / ends[1]?.1]
+        }
+        false => [low, high],
+    };
+    let interval = [both[0].min(both[1]).min(corrected), both[0].max(both[1]).max(corrected)];
+    whose.correction_holds().then_some((corrected, interval))
+}
+
+/// Nanoseconds of a mean iteration and of its calls into C++ and CUDA, if recording costs what one end of its interval says; none if
+/// that is more than there is.
+fn without_cost(whose: Whose, end: usize) -> Option<(f64, f64)> {
+    let number = |rank: &RankBreakdown, one: &Iteration, of: &dyn Fn(&Sets) -> Option<f64>| {
+        let (worked, interval) = rank.correction.overhead.as_ref()?.worked();
+        let (recorded, corrected) = (of(&one.sets)?, of(rank.corrected(one)?.sets()?)?);
+        (worked > 0.0).then(|| recorded - (recorded - corrected) * interval[end] / worked)
+    };
+    let mean = |of: &dyn Fn(&Sets) -> Option<f64>| Some(whose.summary_of(|rank, one| number(rank, one, of))?.mean);
+    let (total, calls) =
+        (mean(&|sets| Metric::TotalTimeSec.of(sets))?, mean(&|sets| Metric::CppAndGPUTimeSec.of(sets))?);
+    (calls > 0.0).then_some((1e9 * total, 1e9 * calls))
 }
 
 fn speedup_of(whose: Whose, sets: for<'a> fn(&'a RankBreakdown, &'a Iteration) -> Option<&'a Sets>) -> Option<f64> {
@@ -302,12 +368,22 @@ fn speedup(run: &Run, means: &Means<'_>) -> String {
     match (theoretical_speedup(means.0), python) {
         (Some(speedup), _) => {
             let without = match corrected_speedup(means.0) {
-                Some(without) => format!("; {without:.2} times without what recording takes"),
+                Some((without, [low, high])) => {
+                    format!("; {without:.2} times without what recording takes, with 95 % {low:.2} – {high:.2}")
+                }
                 None if is_slowed(run) => "; too large, for recording slows Python".to_owned(),
+                None if means.0.without_recording().is_some() => {
+                    "; without what recording takes it is not known".to_owned()
+                }
                 None => String::new(),
             };
+            let total = means.of(|one| Some(one.sets.total() as f64)).unwrap_or(0.0);
+            let held_up = match means.held_up().is_some_and(|held_up| held_up > NOT_RUNNING * total) {
+                true => "; calls hold the wait for other threads, which makes it too small",
+                false => "",
+            };
             format!(
-                "if everything outside C++ and CUDA were free: {speedup:.2} times as fast (TheoreticalSpeedup{without})"
+                "if everything outside C++ and CUDA were free: {speedup:.2} times as fast (TheoreticalSpeedup{without}{held_up})"
             )
         }
         (None, Some(_)) => {
@@ -344,6 +420,15 @@ mod tests {
         assert_eq!(told(Some(0), Some(0)), "other programs");
         assert_eq!(told(Some(0), None), "other programs, or a limit on CPUs");
         assert_eq!(rivals(Rivals::default()), "other programs, its own loader processes, or a limit on CPUs");
+    }
+
+    /// Calculated by hand: half of an iteration is held up; Python and C++ lose 50 of 90 in proportion to their time.
+    #[test]
+    fn time_in_which_other_threads_ran_is_no_cpp() {
+        let parts = [(TimeCategory::Python, 0.18), (TimeCategory::Cpp, 0.72), (TimeCategory::Wait, 0.1)];
+        let parts = without_interpreter(parts.map(|(category, share)| (category.name(), share)).to_vec(), Some(0.5));
+        let percent: Vec<_> = parts.into_iter().map(|(name, share)| (name, (100.0 * share).round() as i64)).collect();
+        assert_eq!(percent, [("Python", 8), ("C++", 32), ("wait", 10), (HELD_UP, 50)]);
     }
 
     /// Calculated by hand: of 60 % without a processor, none of it known waiting, Python and C++ lose in proportion to

@@ -88,6 +88,15 @@ impl Run {
                 .file(&trace.file)
                 .expected("a trace of PyTorch's profiler, of Nsight Systems or of nvprof");
         }
+        if trace.events.iter().any(|event| event.duration > 0)
+            && trace.events.iter().all(|event| event.category == Category::Other)
+        {
+            return Error::input(
+                "has events, none of which says in its category (cat) what it is, such as cpu_op or kernel",
+            )
+            .file(&trace.file)
+            .expected("a trace of PyTorch's profiler, of Nsight Systems or of nvprof");
+        }
         let error = error.file(&trace.file);
         // The events that were left out may be the reason.
         match trace.damage.warnings().first() {

@@ -74,6 +74,31 @@ impl<'a> Whose<'a> {
         corrected.filter(|_| self.correction_holds())
     }
 
+    /// The number of other threads that run Python: of several ranks, of the one with most.
+    pub fn python_threads(self) -> Option<u64> {
+        match self {
+            Whose::All(all) => all.ranks.iter().map(|rank| rank.correction.python_threads).max().flatten(),
+            Whose::Rank(rank) => rank.correction.python_threads,
+        }
+    }
+
+    /// Whether the traces have calls of Python, which show where a script waits.
+    pub fn has_python(self) -> bool {
+        match self {
+            Whose::All(all) => all.ranks.iter().all(|rank| rank.recorded.python),
+            Whose::Rank(rank) => rank.recorded.python,
+        }
+    }
+
+    /// Whether the script waits, so that recording made its calls longer by processor time alone.
+    pub fn waits(self) -> bool {
+        let waits = |rank: &RankBreakdown| rank.correction.overhead.as_ref().is_some_and(|one| one.work.is_some());
+        match self {
+            Whose::All(all) => all.ranks.iter().any(waits),
+            Whose::Rank(rank) => waits(rank),
+        }
+    }
+
     /// Who else had the processors: of several ranks, those of the one that a limit stopped longest.
     pub fn rivals(self) -> Rivals {
         match self {
@@ -142,18 +167,25 @@ pub(super) fn categories(run: &Run) -> Table {
         }
     }
     let blank = gpu.then(|| Cell::from(""));
-    let not_running = whose.summary_of(|rank, one| Some(rank.not_running(one)? as f64));
-    if let Some(not_running) = not_running.filter(|time| time.mean > headline::NOT_RUNNING * total.mean) {
-        let head = ["not running, in the above".into()]
-            .into_iter()
-            .chain(blank.clone())
-            .chain(numbers(Some(&not_running), &total));
-        table.row(head.chain(corrected.iter().flat_map(|_| [Cell::Missing, Cell::Missing])));
+    for (name, time) in within_categories(whose) {
+        if let Some(time) = time.filter(|time| time.mean > headline::NOT_RUNNING * total.mean) {
+            let name = format!("{name}, in the above");
+            let head = [name.into()].into_iter().chain(blank.clone()).chain(numbers(Some(&time), &total));
+            table.row(head.chain(corrected.iter().flat_map(|_| [Cell::Missing, Cell::Missing])));
+        }
     }
     let mean = |of: f64| Cell::from(whose.correction_holds().then(|| milliseconds(of)));
     let without = corrected.iter().flat_map(|whole| [mean(whole.mean), interval(whole.interval)]);
     table.row(["iteration".into()].into_iter().chain(blank).chain(numbers(Some(&total), &total)).chain(without));
     table
+}
+
+/// Times that belong to several categories; a trace does not show to which.
+fn within_categories(whose: Whose) -> [(&'static str, Option<Summary>); 2] {
+    [
+        ("not running", whose.summary_of(|rank, one| Some(rank.not_running(one)? as f64))),
+        (headline::HELD_UP, whose.summary_of(|rank, one| Some(rank.held_up(one)? as f64))),
+    ]
 }
 
 /// Mean, share, median, spread and interval of nanoseconds; *unknown* if the trace lacks the number.
@@ -197,6 +229,7 @@ fn title(run: &Run, whose: Whose) -> String {
         count => format!("{count} iterations"),
     };
     let of = match whose {
+        Whose::All(all) if all.are_processes() => format!(", mean of {} processes", all.ranks.len()),
         Whose::All(all) => format!(", mean of {} ranks", all.ranks.len()),
         Whose::Rank(rank) if run.traces.len() > 1 => format!(" of rank {}", rank.rank),
         Whose::Rank(_) => String::new(),

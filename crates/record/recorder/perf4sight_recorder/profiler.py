@@ -18,6 +18,8 @@ class Profiler(object):
         self.shapes = shapes
         self.scratch = scratch
         self.pieces = []
+        # Seconds in which what was recorded was written.
+        self.writing = 0.0
         self.profiler = None
         # The calls of Python, recorded separately where the profiler does not record them.
         self.calls = calls.Calls()
@@ -52,12 +54,14 @@ class Profiler(object):
         """Stops it, if it runs; some names of what it recorded are not what they became in the end."""
         if not self.runs:
             return
+        begun = time.time()
         with late.signals():
             stopped = self.halt()
             piece = trace.Piece(os.path.join(self.scratch, "%d.%d.trace.json" % (os.getpid(), len(self.pieces))), renamed)
             with self.quietly():
                 self.export(stopped, piece.path)
             self.pieces.append(piece)
+        self.writing += time.time() - begun
 
     def halt(self):
         """Stops it; gives what knows what it recorded. It runs until it has stopped, for another one waits for that."""

@@ -4,6 +4,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 
 from perf4sight_recorder import account, late, marks, pace, trace
 from perf4sight_recorder.profiler import Profiler, has_kineto, records_calls
@@ -146,7 +147,7 @@ class Recorder(object):
         return counts
 
     def report_progress(self, recording, at_once=False):
-        phase = "warm_up" if recording.warms_up else "iterations"
+        phase = "writing" if recording.writes else "warm_up" if recording.warms_up else "iterations"
         self.account.report_progress(at_once, phase=phase, to_go=recording.settling, done=recording.done,
                                 recorded=recording.recorded(), own_profiler=recording.others)
 
@@ -169,6 +170,7 @@ class Recorder(object):
         words.update(self.recording.times, processor=self.recording.worked, faults=self.recording.faults)
         if delayed() is not None:
             words.update(delayed=self.recording.delays)
+        words.update(thread=self.recording.own, python_threads=self.recording.python_threads)
         words.update(rivals=self.recording.rivals())
         words.update(format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
         words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.account.settings["stacks"])
@@ -176,9 +178,10 @@ class Recorder(object):
         words.update(calls=self.account.settings["stacks"] and (records_calls() or not has_kineto()))
         words.update(threads=torch.get_num_threads(), boot=account.boot())
         words.update(asked=self.account.settings["iterations"], warm_up=self.account.settings["warm_up"])
+        begun = time.time()
         trace.write(self.profiler.pieces, self.account.path(words["trace"]), self.account.folder(words["trace"]))
         account.save(self.account.path(name + ".recording.json"), words)
-        self.account.report(trace=words["trace"])
+        self.account.report(trace=words["trace"], writing_seconds=self.profiler.writing + time.time() - begun)
 
     def give_up(self, what, problem):
         """Ends the recording for a reason that is reported to the user."""

@@ -1,6 +1,7 @@
 """Iterations one after another: a warm-up, then some that are timed and some that are recorded, by turns."""
 
 import resource
+import sys
 import threading
 import time
 
@@ -57,6 +58,9 @@ class Recording(object):
         self.worked = {PLAIN: [], RECORDED: []}
         self.faults = {PLAIN: [], RECORDED: []}
         self.delays = {PLAIN: [], RECORDED: []}
+        self.own = {PLAIN: [], RECORDED: []}
+        # The most other threads with Python functions at the end of a period.
+        self.python_threads = 0
         self.done = 0
         # Iterations that the script's own profiler ran in.
         self.others = 0
@@ -68,6 +72,8 @@ class Recording(object):
         # What others had of the processors before the first iteration that counts, and at the end of the last period.
         self.rivals_before = self.rivals_after = None
         self.over = False
+        # Whether what was recorded is written now, which may take seconds.
+        self.writes = False
         # Whether another thread waits for the profiler to stop.
         self.gives_way = False
         first = self.turns[0][1]
@@ -82,7 +88,7 @@ class Recording(object):
         if self.over:
             return
         self.kind, self.left = self.turns.pop(0)
-        for measured in (self.times, self.worked, self.faults, self.delays):
+        for measured in (self.times, self.worked, self.faults, self.delays, self.own):
             measured[self.kind].append([])
         # What was recorded is written before a plain one; the profiler starts in seconds the first time, then in less than a millisecond.
         pauses = self.kind == PLAIN or len(self.times[RECORDED]) == 1
@@ -116,7 +122,7 @@ class Recording(object):
             synchronise()
         # The clock comes last: on a busy machine Linux gives the processor to another process when a process's time is read (6.18: it finds
         # then that the turn is over), for milliseconds that the script would have lost a moment later.
-        worked, faulted = (now - before for now, before in zip(used(), self.used_before))
+        worked, faulted, own = (now - before for now, before in zip(used(), self.used_before))
         took = time.perf_counter() - self.began
         self.leave()
         waited = (delayed() or 0) - self.delayed_before
@@ -128,12 +134,18 @@ class Recording(object):
             self.worked[self.kind][-1].append(nanoseconds(worked))
             self.faults[self.kind][-1].append(faulted)
             self.delays[self.kind][-1].append(max(0, waited))
+            self.own[self.kind][-1].append(max(0, nanoseconds(own)))
             self.done += 1
             self.left -= 1
         ended = not self.left
         if ended:
             self.rivals_after = rivals.seen()
+            self.python_threads = max(self.python_threads, len(sys._current_frames()) - 1)
+            self.writes = self.profiler.runs
+            if self.writes:
+                self.report(self, True)
             self.stop()
+            self.writes = False
             self.next_period()
         self.report(self, ended)
 
@@ -183,10 +195,10 @@ class Recording(object):
 
 
 def used():
-    """Seconds of processor time of this process until now, all its threads together, and how often it used a page of memory for the first time since
-    the system gave it that; a microsecond takes both."""
+    """Until now: seconds of processor time of this process, all its threads together; how often it used a page of memory for the first time since
+    the system gave it that; and seconds of processor time of this thread. Less than two microseconds take all of it."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime, usage.ru_minflt
+    return usage.ru_utime + usage.ru_stime, usage.ru_minflt, time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
 
 
 def delayed():
