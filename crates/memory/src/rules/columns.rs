@@ -193,9 +193,15 @@ impl Blocked<'_> {
     }
 
     /// Whether the library has no weight gradient of its own for a volume: for planes of too wide kernels, and for few channels, which do not fill a block.
+    /// Kernels of a row alone are those of sequences, as many of which as a sample has are read as its planes.
     pub fn is_plain_volume(&self) -> bool {
         let is_narrow = self.block_of_gradient() < self.block;
-        matches!(*self.kernel.sides, [_, _, width] if width > WIDEST || is_narrow) && self.kernel.groups == 1
+        let is_plain = match *self.kernel.sides {
+            [1, 1, width] => width > WIDEST,
+            [_, _, width] => width > WIDEST || is_narrow,
+            _ => false,
+        };
+        is_plain && self.kernel.groups == 1
     }
 
     /// Whether threads take samples and groups of their own.
