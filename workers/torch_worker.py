@@ -159,7 +159,7 @@ class Graph(object):
         except OSError as problem:
             raise Refused("%s cannot be read: %s" % (path, problem.strerror))
         except (KeyError, IndexError, ValueError, struct.error):
-            raise Refused("%s is no network as perf4sight writes them" % path)
+            raise Refused("%s is not a network as perf4sight writes them" % path)
         # Only data has a batch.
         self.inputs = {name: (dims, kind) for name, dims, kind in given if dims[:1] == [0]}
         self.weights = {name: dims for name, dims, _ in given if name not in self.inputs}
@@ -167,7 +167,7 @@ class Graph(object):
         if unknown:
             raise Refused("%s has operations that cannot run: %s" % (path, ", ".join(unknown)))
         if not self.inputs:
-            raise Refused("%s is no network as perf4sight writes them" % path)
+            raise Refused("%s is not a network as perf4sight writes them" % path)
         self.uses = {}
         for name in [name for node in self.nodes for name in node.inputs] + [name for name, _, _ in self.outputs]:
             self.uses[name] = self.uses.get(name, 0) + 1
@@ -931,7 +931,7 @@ class Step(object):
         if self.scaler is None:
             self.optimizer.step()
             return
-        self.scaler.step(self.optimizer)  # not where a gradient is no number
+        self.scaler.step(self.optimizer)  # not where a gradient is not a number
         self.scaler.update()
 
     def backward(self, watch, number):

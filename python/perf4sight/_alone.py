@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from . import _checking, _copy, _exporter, _following, _inputs, _network
 from ._errors import NetworkError
 
-# Operators that such a network may run, and how many images they read; what others borrow is no part of the answer.
+# Operators that such a network may run, and how many images they read; what others borrow is not a part of the answer.
 IMAGES = {"convolution": 1, "batch_norm": 1, "attention": 3}
 # What users call them.
 NAMES = {"batch_norm": "batch or instance norm"}

@@ -48,7 +48,7 @@ def settings(given: Mapping[str, Any]) -> None:
     """Refuses keywords that are no settings of a step, such as options by which the program writes files."""
     for name, value in given.items():
         if name not in SETTINGS:
-            raise Error("%s is no setting of a step\n  expected: %s" % (name, ", ".join(SETTINGS)))
+            raise Error("%s is not a setting of a step\n  expected: %s" % (name, ", ".join(SETTINGS)))
         if name == "accumulate" and value is not None:
             whole(name, int(value) if isinstance(value, str) and value.isdecimal() else value, MOST_PASSES)
 
@@ -64,7 +64,7 @@ def memory(value: Any) -> str:
         size = value if is_number else 0
         answer = "%dB" % size
     if size < LEAST_MEMORY:
-        raise Error("%r is no limit of memory\n  %s" % (value, EXPECTED_MEMORY))
+        raise Error("%r is not a limit of memory\n  %s" % (value, EXPECTED_MEMORY))
     return answer
 
 

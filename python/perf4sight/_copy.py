@@ -21,7 +21,7 @@ def check(module: Any) -> None:
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        raise NetworkError("%r is no torch.nn.Module" % type(module).__name__)
+        raise NetworkError("%r is not a torch.nn.Module" % type(module).__name__)
     if isinstance(module, torch.jit.ScriptModule):
         raise NetworkError("a module that was scripted or traced\n  help: give the module that it was made from")
     for name, part in module.named_modules():

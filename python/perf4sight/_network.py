@@ -131,7 +131,7 @@ def _without_operations(reply: Any, name: str) -> Any:
 def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" = None, weights: bool = False) -> Network:
     """The network that `module` is on `inputs` in that stage; with its weights where they are asked for.
 
-    Raises `NetworkError` where it is no network that could be read.
+    Raises `NetworkError` where it is not a network that could be read.
     """
     module = unwrapped(module)
     if stage not in ("training", "inference"):

@@ -95,7 +95,7 @@ def _contiguous(graph: Any, features: Any, memory_format: Any) -> Any:
     sizes, strides = features.type().varyingSizes(), features.type().strides()
     if _number(memory_format.node()) != _CONTIGUOUS or sizes is None or strides is None:
         return features
-    # The batch has no size here; it is no axis of length 1, whose stride says nothing.
+    # The batch has no size here; it is not an axis of length 1, whose stride says nothing.
     original = torch.empty_strided([size or 2 for size in sizes], strides, device="meta")
     seen = [tuple(one.type().varyingSizes() or ()) for use in graph.original_node.output().uses() if use.user.kind() in VIEWS for one in use.user.outputs()]
     is_only_seen = len(seen) == len(graph.original_node.output().uses()) and not any(_can_be_seen(original, shape) for shape in seen)

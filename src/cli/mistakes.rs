@@ -33,7 +33,7 @@ fn is_global(word: &str) -> bool {
 fn no_text(typed: &[String]) -> Option<Error> {
     let word = typed.iter().find(|word| word.contains(char::REPLACEMENT_CHARACTER))?;
     Some(
-        Error::usage(format!("\"{word}\" is no text in UTF-8"))
+        Error::usage(format!("\"{word}\" is not text in UTF-8"))
             .help("rename the file, or name it by a link (ln -s) whose name is text"),
     )
 }
@@ -76,7 +76,7 @@ fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Er
     let (own, command) = typed.split_at(at);
     let python = if command[0].ends_with(".py") && !command[0].contains('/') { "python3 " } else { "" };
     Some(
-        Error::usage(format!("\"{}\" is no argument of {}", command[0], spec.table.section))
+        Error::usage(format!("\"{}\" is not an argument of {}", command[0], spec.table.section))
             .expected("the command behind two dashes")
             .help(format!("perf4sight {} -- {python}{}", own.join(" "), command.join(" "))),
     )

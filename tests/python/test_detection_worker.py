@@ -284,7 +284,7 @@ class Training(WithPets):
         ):
             answer = ask(request(self.folder, network="own:" + function, size=None, steps=2), folder=self.folder)
             self.assertIn(said, answer.get("reason", answer))
-        # It prints and goes elsewhere, which is no answer and changes no path.
+        # It prints and goes elsewhere, which is not an answer and changes no path.
         answer = ask(request(".", network="own:small", size=None, steps=2), folder=self.folder)
         self.assertEqual(answer["outcome"], "measured", answer)
         # It says nothing of the sizes of its images.

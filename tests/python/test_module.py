@@ -592,10 +592,10 @@ class Refusals(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             page = os.path.join(folder, "page.html")
             for name, value in [("banana", 3), ("bs", 4), ("html", page), ("mem_limit", "1GiB"), ("json", True)]:
-                self.refuses("%s is no setting of a step\n  %s" % (name, known), model, row, perf4sight.Error, **{name: value})
+                self.refuses("%s is not a setting of a step\n  %s" % (name, known), model, row, perf4sight.Error, **{name: value})
             self.assertEqual(os.listdir(folder), [])
         for verb in (perf4sight.predict, perf4sight.advise):
-            with self.assertRaisesRegex(perf4sight.Error, "bs is no setting of a step"):
+            with self.assertRaisesRegex(perf4sight.Error, "bs is not a setting of a step"):
                 verb(model, row, target="orin", bs=4)
         for value in ("x", 0, 2.5, True):
             self.refuses("accumulate = .*\n  expected: a whole number from 1 to 65536", model, row, perf4sight.Error, accumulate=value)
@@ -617,7 +617,7 @@ class Refusals(unittest.TestCase):
     def test_limits_are_amounts_of_memory(self):
         estimate = perf4sight.estimate_memory(nn.Linear(8, 8), torch.ones(4, 8))
         for limit in (None, float("nan"), float("inf"), b"8GiB", ["8GiB"], 1.5, True, 0, "1MB"):  # 1 MB are 1000000 bytes, and 1 MiB 1048576
-            with self.assertRaisesRegex(perf4sight.Error, "is no limit of memory\n  expected: at least 1 MiB") as raised:
+            with self.assertRaisesRegex(perf4sight.Error, "is not a limit of memory\n  expected: at least 1 MiB") as raised:
                 estimate.fits(limit)
             self.assertIn(repr(limit), str(raised.exception))
         self.assertEqual(estimate.largest_batch("1MiB"), estimate.largest_batch(1 << 20))

@@ -13,7 +13,7 @@ fn rows(json: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// What `predict` says of a step of 16 samples of resnet18 with AdamW, with changes.

@@ -19,7 +19,7 @@ fn calibrate(scene: &Scene, arguments: &str) -> Outcome {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// What is predicted now, in milliseconds.

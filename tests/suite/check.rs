@@ -14,14 +14,14 @@ fn scene(config: &str) -> Scene {
         .file("data.json", r#"{"mine": 1}"#)
         .file("report/report.html", "<html>mine</html>")
         .file("settings/settings.csv", "mine\n")
-        .file("bad.onnx", b"\x07 is no field")
+        .file("bad.onnx", b"\x07 is not a field")
         .file("empty/x.json", "{}")
         .file("eventless.json", r#"{"traceEvents": []}"#)
         .file("plans.csv", "mine,too\n1,2\n")
         .file("empty.txt", "\n")
         .file("foreign/rank0.json.gz", b"recorded by others")
         .file("theirs/imagenet/resnet18_50.onnx", b"exported by others")
-        .file("bad_0.onnx", b"\x07 is no field")
+        .file("bad_0.onnx", b"\x07 is not a field")
         .file("kind.json", fs::read(format!("{ROOT}/crates/platform/src/data/orin.json")).unwrap());
     for (link, target) in
         [("page.html", "notes.txt"), ("dangling", "nowhere/x"), ("loop", "loop"), ("new.csv", "new/x.csv")]
@@ -207,7 +207,7 @@ fn results_where_none_can_be_written() {
 #[test]
 fn inputs_that_cannot_be_used() {
     let predict = |line: &str| format!("[predict]\nbs = [1]\ntarget = orin\n{line}\n");
-    both_refuse(&predict("networks = [\"bad.onnx\"]"), 4, 4, "is no ONNX file");
+    both_refuse(&predict("networks = [\"bad.onnx\"]"), 4, 4, "is not an ONNX file");
     both_refuse(&predict("networks = [\"report\"]"), 4, 4, "holds no .onnx file");
     // torchvision's squeezenet begins with a 7x7 convolution.
     both_refuse(&predict("networks = [\"squeezenet\"]\ninput = 3x5x5"), 4, 4, "does not fit the 3x5x5 images");
@@ -231,11 +231,11 @@ fn inputs_that_cannot_be_used() {
         refused.fails(3).says("config.ini:7: [profile] test_config: notes.txt: line 1: neither a section");
     }
     let optimize = "[optimize]\ntraces = #\nout = new\nnetwork = bad.onnx\nbatch = 4\n";
-    both_refuse(optimize, 4, 4, "is no ONNX file");
+    both_refuse(optimize, 4, 4, "is not an ONNX file");
     both_refuse("[cost_model]\nplans = plans.csv\nout = new.json\n", 4, 2, "there is no column gpus");
     let dataset =
         "[create_network_dataset]\nnetworks = [\"bad\"]\nmodel_desc_dir = .\npruning_perc = [0]\nmodel_path = new\n";
-    both_refuse(dataset, 4, 2, "is no ONNX file");
+    both_refuse(dataset, 4, 2, "is not an ONNX file");
 }
 
 /// Inputs that say nothing, or that contradict each other, and several networks where one is advised on.

@@ -133,7 +133,7 @@ fn names_levels_and_files_have_the_exit_codes_of_the_help() {
     }
     // Names are wrong before anything runs.
     scene.run("predict.ini --check --set predict.networks=vgg61").fails(3).says("vgg11");
-    scene.run("predict.ini --check --set predict.networks=resnet18@100").fails(3).says("\"100\" is no level");
+    scene.run("predict.ini --check --set predict.networks=resnet18@100").fails(3).says("\"100\" is not a level");
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn what_is_typed_by_mistake_is_answered_with_what_was_meant() {
         ("--json record python3 train.py", 2, &["behind two dashes", "perf4sight --json record -- python3 train.py"]),
         ("record -- train.py --lr 1", 2, &["train.py is a script of Python", "write python3 train.py --lr 1"]),
         ("sensitivity --cpu 4 train.py --dali", 2, &["perf4sight sensitivity --cpu 4 -- python3 train.py --dali"]),
-        ("sensitivity train.py", 2, &["train.py is no profile", "perf4sight sensitivity -- python3 train.py"]),
+        ("sensitivity train.py", 2, &["train.py is not a profile", "perf4sight sensitivity -- python3 train.py"]),
         ("inspect ./empty.onnx", 4, &["empty.onnx: is empty", "torch.onnx.export"]),
         ("predict ./net.pt --target orin", 4, &["net.pt: is a .pt file, not ONNX", "torch.onnx.export"]),
     ] {

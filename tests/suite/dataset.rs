@@ -201,7 +201,7 @@ fn what_cannot_be_pruned_is_refused_before_anything_is_written() {
 fn a_file_that_cannot_be_read_does_not_keep_the_others_from_being_pruned() {
     let config = "[create_network_dataset]\nnetworks= [cut, squeezenet]\npruning_perc= 50\nmodel_desc_dir= .\n";
     let scene = scene(config).file("cut.onnx", [0x3a, 0xff, 0x7f]);
-    let outcome = scene.run(CONFIG).fails(4).says("cut.onnx: is no ONNX file, or a damaged one");
+    let outcome = scene.run(CONFIG).fails(4).says("cut.onnx: is not an ONNX file, or a damaged one");
     outcome.says("1 of 2 networks could not be read and were not pruned: cut");
     assert!(scene.path("models/pruned/random_pruning/imagenet/squeezenet_50.onnx").exists());
 }
@@ -213,7 +213,7 @@ fn all_that_went_wrong_is_told_of_several_networks() {
         scene(&format!("[create_network_dataset]\n{keys}")).file("cut.onnx", [0x3a, 0xff, 0x7f])
     };
     let none = config("[cut, torn]", "").file("torn.onnx", [0x3a, 0xff, 0x7f]).run(CONFIG).fails(4);
-    none.says("cut.onnx: is no ONNX file").says("torn.onnx: is no ONNX file");
+    none.says("cut.onnx: is not an ONNX file").says("torn.onnx: is not an ONNX file");
     let mut builder = NetworkBuilder::new("relu", Shape::new([3, 224, 224]));
     let relu = builder.add("relu", Op::Activation(Activation::Relu), &[builder.input()]).unwrap();
     let relu = onnx::to_bytes(&builder.finish(relu));

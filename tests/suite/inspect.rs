@@ -92,7 +92,7 @@ fn levels_datasets_and_mistakes() {
     Scene::new().run("inspect resnet18 --bs 18446744073709551615").fails(2).says("from 1 to 1000000");
     Scene::new().run("inspect absent.onnx").fails(6).says("absent.onnx: cannot read the network");
     let scene = Scene::new().file("torn.onnx", [0x3a, 0xff, 0xff, 0xff, 0x7f, 0x00]);
-    scene.run("inspect torn.onnx").fails(4).says("torn.onnx: is no ONNX file, or a damaged one").says("help:");
+    scene.run("inspect torn.onnx").fails(4).says("torn.onnx: is not an ONNX file, or a damaged one").says("help:");
 }
 
 /// By hand: a layer of 6 numbers from 4, of 2 samples, sgd with momentum, gradients kept, four bytes a number. Between steps there are 30

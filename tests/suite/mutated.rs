@@ -174,7 +174,7 @@ fn fingerprints() {
         let folder = TempDir::new().unwrap();
         let name = file_name(Stage::Training, quantity);
         let text = fs::read_to_string(committed("fingerprinting/epyc-1-core/imagenet").join(&name)).unwrap();
-        let Ok(Value::Object(base)) = serde_json::from_str(&text) else { panic!("{name} is no object") };
+        let Ok(Value::Object(base)) = serde_json::from_str(&text) else { panic!("{name} is not an object") };
         fs::write(folder.path().join(&name), sealed(&content(&base))).unwrap();
         Fingerprints::load(folder.path(), Stage::Training).unwrap();
         // Every fourth has other bytes, which in packed trees are other numbers.

@@ -232,7 +232,7 @@ fn what_is_no_network_file_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let error = |name: &str| onnx::read(folder.path().join(name)).unwrap_err().to_string();
     assert!(error("absent.onnx").contains("absent.onnx: cannot read the network"));
-    assert!(error("").contains("is no file"));
+    assert!(error("").contains("is not a file"));
     std::fs::write(folder.path().join("empty.onnx"), b"").unwrap();
     assert!(error("empty.onnx").contains("no ONNX file or a damaged one"));
     std::fs::write(folder.path().join("text.onnx"), b"<html>404 Not Found</html>").unwrap();

@@ -46,7 +46,7 @@ fn one_network_gets_a_page() {
 fn everything_is_in_the_json() {
     let answer = predict(&Scene::new(), "resnet18@45 --bs 1,8 --json").succeeds().json();
     let network = &answer["networks"][0];
-    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is no number in {answer}"));
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is not a number in {answer}"));
     for point in network["predictions"].as_array().unwrap() {
         assert!(number(&point["memory_low_bytes"]) < number(&point["memory_bytes"]));
         assert!(number(&point["memory_bytes"]) < number(&point["memory_high_bytes"]));
@@ -80,7 +80,7 @@ fn folders_patterns_and_names_are_answered_together_and_what_is_broken_is_skippe
     let scene = scene.file("nets/broken.onnx", &file("resnet18", Dataset::Imagenet)[..900]);
     let run = predict(&scene, "nets --csv").fails(4).says("nets/broken.onnx is skipped").says("1 of 3 networks");
     assert_eq!(rows(&run).len(), 3);
-    predict(&scene, "nets/broken.onnx").fails(4).says("nets/broken.onnx: is no ONNX file, or a damaged one");
+    predict(&scene, "nets/broken.onnx").fails(4).says("nets/broken.onnx: is not an ONNX file, or a damaged one");
     predict(&scene, "absent/*.onnx").fails(4).says("no file matches");
     predict(&scene, "squeezenet absent/net").fails(4).says("absent/net is skipped").prints("squeezenet");
     fs::create_dir(scene.path("empty")).unwrap();
@@ -138,7 +138,7 @@ fn a_file_and_a_folder_above_are_understood() {
     let [plain, file, above] = [&folder, &folder.join("training_stage_latency.json"), folder.parent().unwrap()]
         .map(|place| ask(place, "").succeeds().stdout().to_owned());
     assert!(plain == file && plain == above, "{plain}{file}{above}");
-    ask(&folder.join("report.html"), "").fails(4).says("report.html: this file is no fingerprint of training");
+    ask(&folder.join("report.html"), "").fails(4).says("report.html: this file is not a fingerprint of training");
     for copy in ["many/a", "many/b"] {
         let one = Fingerprints::load(&folder, Stage::Training).unwrap();
         one.memory.unwrap().save(&scene.path(copy)).unwrap();
@@ -475,7 +475,7 @@ fn what_may_have_been_meant_is_said_once() {
     assert_eq!(unknown.stderr().matches("mobilenetv2").count(), 1, "{unknown}");
     predict(&scene, "regnet_x_400mf").fails(3).says("with path and ending: nets/regnet_x_400mf.onnx");
     predict(&scene, "resnet81").fails(3).says("did you mean \"resnet18\"?");
-    predict(&scene, "resnet18 --bs 1 4 8").fails(2).says("\"4\" is no network").says("--bs 1,4,8");
+    predict(&scene, "resnet18 --bs 1 4 8").fails(2).says("\"4\" is not a network").says("--bs 1,4,8");
 }
 
 #[test]

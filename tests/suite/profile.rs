@@ -353,7 +353,7 @@ fn bad_values_are_refused_before_anything_runs() {
     set("network=net_5").fails(4).says("ends in _5").says("net-5");
     let names = set("network=['shufflenet_v3_x2_0','squeezenet','net_5','ghostnet_100']").fails(4);
     let names = names.says("rename it, for example to \"shufflenet_v3_x2-0\"").says("refused too: net_5");
-    assert!(!names.stderr().contains("too: net_5, ghostnet_100"), "100 is no level: {names}");
+    assert!(!names.stderr().contains("too: net_5, ghostnet_100"), "100 is not a level: {names}");
     set("local_model_loc=nowhere").fails(4).says("nowhere");
 }
 

@@ -158,7 +158,7 @@ fn hostile_words_stay_words(scene: &Scene, cluster: &Cluster, local: &[String]) 
         ("partition", "\"orin;touch pwned\"", "there is no partition \"orin;touch pwned\""),
         ("partition", "orim", "did you mean \"orin\"?"),
         ("licence", "\"tx2 $(touch pwned)\"", "invalid license"),
-        ("extra", "['pwned.sh']", "is no option of sbatch"),
+        ("extra", "['pwned.sh']", "is not an option of sbatch"),
         ("extra", "['--constraint=none']", "invalid feature"),
         ("extra", "['--wait']", "keep sbatch from submitting"),
         ("extra", "['-p short']", "invalid partition"),

@@ -23,7 +23,7 @@ pub fn open(file: &Path, doing: &str) -> Result<File> {
     let kind = fs::metadata(file).map_err(failed)?.file_type();
     match kind.is_file() || kind.is_dir() || is_inherited(file) {
         true => File::open(file).map_err(failed),
-        false => Err(Error::input(format!("cannot {doing}: it is no regular file"))
+        false => Err(Error::input(format!("cannot {doing}: it is not a regular file"))
             .file(file)
             .expected("a file, not a pipe, a socket or a device")),
     }
@@ -63,7 +63,7 @@ pub fn table(file: &Path, doing: &str) -> Result<String> {
 pub fn decoded(bytes: Vec<u8>, file: &Path, doing: &str) -> Result<String> {
     let text = String::from_utf8(bytes).map_err(|cause| {
         let at = cause.utf8_error().valid_up_to();
-        Error::input(format!("cannot {doing}: byte {at} is no UTF-8")).file(file).expected("text in UTF-8")
+        Error::input(format!("cannot {doing}: byte {at} is not UTF-8")).file(file).expected("text in UTF-8")
     })?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
@@ -92,7 +92,7 @@ mod tests {
         fs::write(&file, b"{\"name\": \"caf\xe9s\"}").unwrap();
         let error = text(&file, "read the device").unwrap_err();
         assert_eq!(error.kind().exit_code(), 4, "{error}");
-        assert!(error.to_string().contains("byte 13 is no UTF-8"), "{error}");
+        assert!(error.to_string().contains("byte 13 is not UTF-8"), "{error}");
         fs::write(&file, "\u{feff}{}").unwrap();
         assert_eq!(text(&file, "read the device").unwrap(), "{}");
         fs::write(&file, "a,b\r\n1,2\r\n").unwrap();

@@ -307,7 +307,7 @@ fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
         known.to_string()
     };
     let cases = [
-        ("{\"format\": 2, \"trace\":".to_owned(), "is no recording: EOF"),
+        ("{\"format\": 2, \"trace\":".to_owned(), "is not a recording: EOF"),
         ("[]".to_owned(), "expected an object with a format"),
         ("[2]".to_owned(), "invalid type: sequence, expected an object"),
         ("17".to_owned(), "invalid type: integer `17`, expected an object"),
@@ -316,7 +316,7 @@ fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
         (with("plain", json!("fast")), "lists of periods with whole numbers from 0"),
         (with("processor", json!([1, 2])), "lists of periods with whole numbers from 0"),
         (with("rank", json!("first")), "invalid type: string \"first\""),
-        (with("plain", Value::Null).replace("null", "[[NaN]]"), "is no recording: expected value"),
+        (with("plain", Value::Null).replace("null", "[[NaN]]"), "is not a recording: expected value"),
         ("{\"format\": 3, \"periods\": []}".to_owned(), "has format 3; expected: format 1 to 2; help: record again"),
         (" ".repeat((64 << 20) + 2), "too large"),
     ];

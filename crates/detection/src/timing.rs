@@ -88,7 +88,7 @@ pub(super) fn waits_for_data(share: f64) -> bool {
 /// The problem with the losses of a training; its times are then not those of a training that learns.
 pub(super) fn doubt(losses: &[Option<f64>]) -> Option<String> {
     if let Some(step) = losses.iter().position(Option::is_none) {
-        return Some(format!("the loss of step {} is no finite number", step + 1));
+        return Some(format!("the loss of step {} is not a finite number", step + 1));
     }
     let first = losses.first().copied().flatten()?;
     let highest = losses.iter().flatten().fold(first, |highest, loss| highest.max(*loss));

@@ -559,7 +559,7 @@ class Training(object):
         except (TypeError, ValueError) as problem:
             raise Refused("the losses of %s cannot be added up: %s" % (self.request["network"], problem))
         if not (isinstance(loss, torch.Tensor) and loss.numel() == 1 and loss.requires_grad):
-            raise Refused("the sum of the losses of %s is no single number that has gradients" % self.request["network"])
+            raise Refused("the sum of the losses of %s is not a single number that has gradients" % self.request["network"])
         return loss.reshape(())
 
     def update(self):
@@ -845,7 +845,7 @@ def main():
     only_about = parser.parse_args().about
     LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL)  # ends with the process that started it, however that comes about
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a module of the user's own prints is no answer
+    os.dup2(2, 1)  # what a module of the user's own prints is not an answer
     print(json.dumps(about() if only_about else answer(sys.stdin.readline())), file=answers, flush=True)
 
 

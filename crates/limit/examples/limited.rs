@@ -51,6 +51,6 @@ fn limited(arguments: &[String]) -> Result<String> {
 }
 
 fn number<T: FromStr>(word: &str) -> Result<Option<T>> {
-    let wrong = || Error::usage(format!("\"{word}\" is no limit")).expected("a number, or a dash");
+    let wrong = || Error::usage(format!("\"{word}\" is not a limit")).expected("a number, or a dash");
     if word == "-" { Ok(None) } else { word.parse().map(Some).map_err(|_| wrong()) }
 }

@@ -208,7 +208,7 @@ fn next(stream: &mut impl BufRead) -> io::Result<Option<String>> {
     match line.pop() {
         Some(b'\n') => {
             let text = String::from_utf8(line);
-            text.map(Some).map_err(|_| io::Error::new(ErrorKind::InvalidData, "its output is no text"))
+            text.map(Some).map_err(|_| io::Error::new(ErrorKind::InvalidData, "its output is not text"))
         }
         Some(_) if read as u64 == LONGEST => {
             Err(io::Error::new(ErrorKind::InvalidData, format!("it wrote a line of more than {LONGEST} bytes")))

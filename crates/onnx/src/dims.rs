@@ -15,7 +15,7 @@ pub fn parse_dim(text: &str) -> Result<(String, u64)> {
     let size = pair.and_then(|(_, size)| size.parse::<u64>().ok()).filter(|size| (1..1 << 31).contains(size));
     let (Some((name, _)), Some(size)) = (pair, size) else {
         let wanted = "the name that the file gives a dimension and a size from 1 on, such as tokens=197";
-        return Err(Error::usage(format!("\"{text}\" is no size of a dimension")).expected(wanted));
+        return Err(Error::usage(format!("\"{text}\" is not a size of a dimension")).expected(wanted));
     };
     Ok((name.to_owned(), size))
 }

@@ -178,7 +178,7 @@ fn open(path: &Path) -> error::Result<File> {
     let failed = |cause| Error::io(path, READ, &cause);
     let metadata = std::fs::metadata(path).map_err(failed)?;
     if metadata.is_dir() {
-        return Err(Error::input("is no file").file(path).expected("an .onnx file"));
+        return Err(Error::input("is not a file").file(path).expected("an .onnx file"));
     }
     let input = input_file::open(path, READ)?;
     messages(input, metadata.len(), path)
@@ -186,7 +186,7 @@ fn open(path: &Path) -> error::Result<File> {
 
 fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<File> {
     file::read(input, length).map_err(|cause| match cause.kind() {
-        std::io::ErrorKind::InvalidData => Error::input(format!("is no ONNX file, or a damaged one: {cause}"))
+        std::io::ErrorKind::InvalidData => Error::input(format!("is not an ONNX file, or a damaged one: {cause}"))
             .file(path)
             .expected("what torch.onnx.export writes")
             .help("export the network again, or copy the file again if it was cut off"),
@@ -255,7 +255,7 @@ fn opset(model: &ModelProto) -> Result<i64, Problem> {
     const AGAIN: &str = "export with opset_version=17";
     let standard = model.opset_import.iter().filter(|import| matches!(import.domain(), "" | "ai.onnx"));
     match standard.map(|import| import.version()).max() {
-        None => Err(("names no ONNX opset, so it is no ONNX file or a damaged one".into(), Some(AGAIN))),
+        None => Err(("names no ONNX opset, so it is not an ONNX file or a damaged one".into(), Some(AGAIN))),
         Some(opset) if opset < *OPSETS.start() => {
             Err((format!("uses opset {opset}, older than the oldest supported, {}", OPSETS.start()), Some(AGAIN)))
         }

@@ -178,7 +178,7 @@ fn bytes_of(path: &Path, bytes: Range<u64>) -> Result<Vec<u8>, String> {
 fn read_bytes(path: &Path, bytes: Range<u64>) -> std::io::Result<Vec<u8>> {
     // Checked before it is opened, because opening a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "is no file"));
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "is not a file"));
     }
     let mut file = std::fs::File::open(path)?;
     file.seek(SeekFrom::Start(bytes.start))?;

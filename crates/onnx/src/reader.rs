@@ -158,7 +158,7 @@ fn outputs(graph: &GraphProto) -> Result<Vec<&str>, Problem> {
     let names: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
     match names.is_empty() {
         true => Err((
-            "holds no graph with an output, so it is no ONNX file or a damaged one".into(),
+            "holds no graph with an output, so it is not an ONNX file or a damaged one".into(),
             Some("export the network again"),
         )),
         false => Ok(names),

@@ -147,7 +147,7 @@ fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
     // One number per sample is possible if there are other inputs, or as the number of a word.
     let scalar = !only || element == Element::Integer;
     if sizes.len() < if scalar { 1 } else { 2 } {
-        return wrong("is no batch of anything", INPUTS);
+        return wrong("is not a batch of anything", INPUTS);
     }
     let axis = batch_axis(input);
     let samples = sizes.remove(axis);

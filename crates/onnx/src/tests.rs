@@ -494,7 +494,7 @@ fn faults_are_told_with_node_and_reason() {
 fn networks_of_another_kind_are_refused_with_a_remedy() {
     let relu = |draft: Draft| draft.node("Relu", &["x"], "y", vec![]).output("y").error();
     let vector = relu(Draft::opset(17).input("x", [Named("batch")]));
-    assert!(vector.contains("input \"x\" of shape [batch] is no batch of anything\n  help:"), "{vector}");
+    assert!(vector.contains("input \"x\" of shape [batch] is not a batch of anything\n  help:"), "{vector}");
     let sizes = relu(Draft::opset(17).input("x", [Named("batch"), Is(3), Named("height"), Is(8)]));
     assert!(
         sizes.contains("of shape [batch, 3, height, 8] has no fixed size: set its size with --dim height=SIZE"),

@@ -52,7 +52,7 @@ pub fn load(file: &Path) -> Result<OperationModel> {
 
 fn parse(text: &str) -> Result<OperationModel> {
     let no_model = |cause: serde_json::Error| {
-        Error::input(format!("this is no model of operations: {cause}"))
+        Error::input(format!("this is not a model of operations: {cause}"))
             .expected(format!("JSON of a {FORMAT}"))
             .help(TRAIN)
     };

@@ -134,7 +134,7 @@ fn point(cells: &[&str], [size, time, bus]: [usize; 3], unit: f64, ranks: u64) -
     let number = |place: usize| -> Result<f64> {
         let text = cells.get(place).copied().unwrap_or("");
         let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-        number.ok_or_else(|| Error::input(format!("\"{text}\" is no number")).expected("bytes, time and bandwidth"))
+        number.ok_or_else(|| Error::input(format!("\"{text}\" is not a number")).expected("bytes, time and bandwidth"))
     };
     let (bytes, milliseconds, stated) = (number(size)?, number(time)? * unit, number(bus)?);
     // GB/s of a ring: bytes over each link by the time.

@@ -49,7 +49,7 @@ pub fn read(file: &Path) -> Result<Option<Memory>> {
     let source = BufReader::new(input_file::open(file, doing)?);
     let source = unzipped(source).map_err(|cause| Error::io(file, doing, &cause))?;
     let File { events } = serde_json::from_reader(BufReader::new(source))
-        .map_err(|cause| Error::input(format!("is no trace with memory events: {cause}")).file(file))?;
+        .map_err(|cause| Error::input(format!("is not a trace with memory events: {cause}")).file(file))?;
     let mut devices: BTreeMap<(i64, i64), Memory> = BTreeMap::new();
     let memory = events.into_iter().filter(|event| event.name.as_deref() == Some("[memory]"));
     for Arguments { allocated, kind, device } in memory.filter_map(|event| event.args) {

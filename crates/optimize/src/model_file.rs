@@ -76,7 +76,9 @@ fn text(format: &'static str, fitted: impl Serialize) -> serde_json::Result<Stri
 pub fn load(file: &Path) -> Result<Model> {
     let text = input_file::text(file, "read the model")?;
     let numbers: Value = serde_json::from_str(&text).map_err(|cause| {
-        Error::input(format!("is no whole model: {cause}")).file(file).expected("JSON that cost-model train wrote")
+        Error::input(format!("is not a complete model: {cause}"))
+            .file(file)
+            .expected("JSON that cost-model train wrote")
     })?;
     check_numbers(&numbers).map_err(|error| error.file(file))?;
     match head(&text) {
@@ -134,5 +136,5 @@ fn body<T: DeserializeOwned>(text: &str) -> Result<T> {
 }
 
 fn no_model(cause: &serde_json::Error) -> Error {
-    Error::input(format!("this is no model of steps: {cause}")).expected(format!("JSON of a {PLANS}")).help(TRAIN)
+    Error::input(format!("this is not a model of steps: {cause}")).expected(format!("JSON of a {PLANS}")).help(TRAIN)
 }

@@ -153,7 +153,7 @@ fn parse(text: &str) -> Result<(Vec<Row>, Option<String>)> {
 
 fn malformed(error: csv::Error) -> Error {
     let line = error.position().map(|position| position.line() as usize);
-    let problem = Error::input(format!("this is no table of comma-separated values: {error}"));
+    let problem = Error::input(format!("this is not a table of comma-separated values: {error}"));
     line.into_iter().fold(problem, Error::line)
 }
 

@@ -176,9 +176,9 @@ impl Recording {
 
     fn of(text: &str) -> Result<Self> {
         if text.len() as u64 > LARGEST {
-            return Err(Error::input("is no recording: it is too large").expected("64 MiB at most"));
+            return Err(Error::input("is not a recording: it is too large").expected("64 MiB at most"));
         }
-        let unknown = |cause: serde_json::Error| Error::input(format!("is no recording: {cause}"));
+        let unknown = |cause: serde_json::Error| Error::input(format!("is not a recording: {cause}"));
         // Nothing else is known about a newer format, not even whether it has the same fields.
         let Head { format } = serde_json::from_str(text).map_err(unknown)?;
         if !(1..=FORMAT).contains(&format) {

@@ -869,7 +869,7 @@ fn numbers_of_ranks_that_no_job_has_are_named() {
         "{warnings}"
     );
     assert!(
-        warnings.contains("rank 1: the trace names world_size 1000000000000000.0, which is no number of ranks"),
+        warnings.contains("rank 1: the trace names world_size 1000000000000000.0, which is not a number of ranks"),
         "{warnings}"
     );
 }

@@ -101,7 +101,7 @@ fn time_limit(values: &Values<'_>) -> Result<Option<Duration>> {
 fn word(values: &Values<'_>, key: &str) -> Result<Option<String>> {
     let Some(word) = values.get::<Option<String>>(key)? else { return Ok(None) };
     match word.is_empty() || word.contains(char::is_control) {
-        true => Err(values.error(key, format!("{word:?} is no word")).expected("text without control characters")),
+        true => Err(values.error(key, format!("{word:?} is not a word")).expected("text without control characters")),
         false => Ok(Some(word)),
     }
 }
@@ -148,7 +148,7 @@ fn extra(values: &Values<'_>) -> Result<Vec<String>> {
     let wrong = |word: &&String| !word.starts_with('-') || word.as_str() == "--" || word.contains(char::is_control);
     match words.iter().find(wrong) {
         Some(word) => Err(values
-            .error("extra", format!("{word:?} is no option of sbatch"))
+            .error("extra", format!("{word:?} is not an option of sbatch"))
             .expected("one word with its value, such as --account=lab")),
         None => Ok(words),
     }
@@ -157,7 +157,7 @@ fn extra(values: &Values<'_>) -> Result<Vec<String>> {
 fn lines(values: &Values<'_>) -> Result<Vec<String>> {
     let lines: Vec<String> = values.get("prologue")?;
     match lines.iter().find(|line| line.contains('\0')) {
-        Some(line) => Err(values.error("prologue", format!("{line:?} is no line of shell"))),
+        Some(line) => Err(values.error("prologue", format!("{line:?} is not a line of shell"))),
         None => Ok(lines),
     }
 }

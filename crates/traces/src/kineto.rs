@@ -57,9 +57,9 @@ fn read_by(file: &Path, stride: usize, room: u64) -> Result<Trace> {
 
 fn no_trace(file: &Path, reader: &Reader) -> Error {
     let problem = match (&reader.trace.damage.truncated, reader.window.at()) {
-        (Some(truncated), _) => format!("is no trace: {truncated}"),
-        (None, 0) => "is no trace: it is empty or no JSON".to_owned(),
-        (None, _) => "is no trace: it has no list of traceEvents".to_owned(),
+        (Some(truncated), _) => format!("is not a trace: {truncated}"),
+        (None, 0) => "is not a trace: it is empty or no JSON".to_owned(),
+        (None, _) => "is not a trace: it has no list of traceEvents".to_owned(),
     };
     Error::input(problem).file(file).expected(
         "what torch.profiler's export_chrome_trace writes, .json or .json.gz, or SQLite: of an .nsys-rep, what nsys export --type sqlite makes",

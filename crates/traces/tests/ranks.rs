@@ -133,7 +133,8 @@ fn what_cannot_be_read_is_named_with_its_reason() {
     fs::write(folder.path().join("rank2.json"), "null").unwrap();
     let ranks = read_ranks(&[folder.path().to_owned()]).unwrap();
     let warnings = ranks[0].trace.damage.warnings().join("\n");
-    for reason in ["rank1.json: cannot read the trace: No such file", "rank2.json: is no trace: it is empty or no JSON"]
+    for reason in
+        ["rank1.json: cannot read the trace: No such file", "rank2.json: is not a trace: it is empty or no JSON"]
     {
         assert!(ranks.len() == 1 && warnings.contains(reason), "{warnings}");
     }

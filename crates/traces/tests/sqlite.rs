@@ -289,5 +289,5 @@ fn sqlite_that_is_no_trace_or_damaged_is_refused() {
     fails(&file(&folder, "view.sqlite", &format!("{NSYS}{view}")), "has NVTX_EVENTS as a view");
     let none = folder.path().join("none.sqlite");
     std::fs::write(&none, "SQLite").unwrap();
-    fails(&none, "is no trace");
+    fails(&none, "is not a trace");
 }

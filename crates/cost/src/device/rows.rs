@@ -72,7 +72,9 @@ impl Measurement {
         let row = |time: &LayerTime| {
             let operation = time.node.as_deref().map(|name| match nodes.get(name) {
                 Some(node) => Ok(operation(&network, node)),
-                None => Err(Error::device(format!("the worker timed {name}, which is no node here")).file(&job.file)),
+                None => {
+                    Err(Error::device(format!("the worker timed {name}, which is not a node here")).file(&job.file))
+                }
             });
             let record =
                 timed(job.row(dataset, outcome, Reading::Latency(Some(Milliseconds(time.milliseconds)))), layers, time);

@@ -60,7 +60,7 @@ fn in_folder(folder: &Path) -> Result<Vec<String>> {
 /// The files that match a pattern.
 pub(super) fn matching(pattern: &str) -> Result<Vec<String>> {
     let paths = glob::glob(pattern).map_err(|cause| {
-        Error::usage(format!("\"{pattern}\" is no pattern: {cause}")).expected("such as nets/*.onnx")
+        Error::usage(format!("\"{pattern}\" is not a pattern: {cause}")).expected("such as nets/*.onnx")
     })?;
     // Paths that cannot be read are left out, as a shell does.
     paths.filter_map(|path| Some(text(&path.ok()?))).collect()

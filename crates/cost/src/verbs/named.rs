@@ -194,7 +194,7 @@ fn parse_level(name: &str, word: &str) -> Result<u8> {
             Some(percent) => format!("did you mean {name}@{percent}?"),
             None => format!("write {name}@50, for example"),
         };
-        Error::usage(format!("\"{word}\" is no level")).expected("the percentage to prune, 0 to 99").help(help)
+        Error::usage(format!("\"{word}\" is not a level")).expected("the percentage to prune, 0 to 99").help(help)
     })
 }
 

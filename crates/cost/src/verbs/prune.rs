@@ -221,9 +221,9 @@ fn level(values: &Values<'_>) -> Result<f64> {
             .error("level", format!("{share} is less than one percent"))
             .expected("a percentage from 1 to below 100, or 0")
             .help(format!("did you mean {}?", 100.0 * share))),
-        much => {
-            Err(values.error("level", format!("{much} is no percentage from 0 to below 100")).help("write such as 50"))
-        }
+        much => Err(values
+            .error("level", format!("{much} is not a percentage from 0 to below 100"))
+            .help("write such as 50")),
     }
 }
 

@@ -25,7 +25,7 @@ impl Host {
     /// Text that ssh could take for an option, or a shell for more than a name.
     pub fn parse(text: &str) -> Result<Self> {
         Self::read(text).ok_or_else(|| {
-            Error::config(format!("\"{text}\" is no address of a machine"))
+            Error::config(format!("\"{text}\" is not an address of a machine"))
                 .expected("user@address, user@address:port or an alias from ~/.ssh/config")
         })
     }

@@ -44,7 +44,7 @@ pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, S
     let mut sorted = order.to_vec();
     sorted.sort_unstable();
     if sorted != (0..input.rank()).collect::<Vec<_>>() {
-        return Err(format!("{order:?} is no order of the axes of {input}"));
+        return Err(format!("{order:?} is not an order of the axes of {input}"));
     }
     Ok(Shape::new(order.iter().map(|&axis| input.dims()[axis]).collect::<Vec<_>>()))
 }

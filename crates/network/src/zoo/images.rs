@@ -118,7 +118,7 @@ pub fn parse_input(word: &str) -> Result<Shape> {
     let sizes: Option<Vec<usize>> = sizes.collect();
     let shape = sizes.filter(|sizes| sizes.len() > 1 && sizes.len() < 8).map(Shape::new);
     shape.filter(|shape| shape.elements() <= 1 << 31).ok_or_else(|| {
-        Error::config(format!("\"{word}\" is no shape of an input"))
+        Error::config(format!("\"{word}\" is not a shape of an input"))
             .expected("one sample without its batch, channels first, such as 3x320x320")
     })
 }
@@ -129,7 +129,7 @@ pub fn parse_input(word: &str) -> Result<Shape> {
 /// A word that is no number of classes, or too large a one.
 pub fn parse_classes(word: &str) -> Result<usize> {
     word.trim().parse().ok().filter(|classes| (1..=MOST_CLASSES).contains(classes)).ok_or_else(|| {
-        Error::config(format!("\"{word}\" is no number of classes"))
+        Error::config(format!("\"{word}\" is not a number of classes"))
             .expected(format!("a whole number from 1 to {MOST_CLASSES}"))
     })
 }

@@ -153,7 +153,7 @@ fn runs(text: &str) -> Result<Vec<Run>> {
             head = Some(header(line, place)?);
         } else if line.starts_with('[') {
             let list = numbers(line).ok_or_else(|| {
-                Error::input("this is no list of numbers").line(place).expected("[0.12, 0.34], in milliseconds")
+                Error::input("this is not a list of numbers").line(place).expected("[0.12, 0.34], in milliseconds")
             })?;
             match (head.take(), runs.last_mut()) {
                 (Some((half, batch, line)), _) => {

@@ -37,7 +37,7 @@ fn parse(text: &str, origin: &Origin) -> Result<Vec<Row>> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
     let malformed = |error: csv::Error| {
         let line = error.position().map(|position| position.line() as usize);
-        let problem = Error::input(format!("this is no table of comma-separated values: {error}"));
+        let problem = Error::input(format!("this is not a table of comma-separated values: {error}"));
         line.into_iter().fold(problem, Error::line)
     };
     let columns = Columns(reader.headers().map_err(malformed)?.clone());
@@ -133,7 +133,7 @@ impl Columns {
         match self.cell(record, "type") {
             "" => Ok(Element::Fp32),
             spelled => Element::spelled(spelled).ok_or_else(|| {
-                Error::input(format!("\"{spelled}\" is no type of elements"))
+                Error::input(format!("\"{spelled}\" is not a type of elements"))
                     .one_of(spelled, Element::ALL.map(Element::name))
             }),
         }

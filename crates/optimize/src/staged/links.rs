@@ -37,7 +37,7 @@ impl Links {
             serde_json::from_str(&text).map_err(|cause| wrong(format!("these are no bandwidths: {cause}")))?;
         let all = links.inter.values().flat_map(BTreeMap::values);
         match all.clone().any(|(_, largest)| !(largest.is_finite() && *largest > 0.0)) || all.count() == 0 {
-            true => Err(wrong("a bandwidth is no positive number, or there are none".to_owned())),
+            true => Err(wrong("a bandwidth is not a positive number, or there are none".to_owned())),
             false => Ok(links),
         }
     }

@@ -99,10 +99,10 @@ impl Written {
             return wrong("a replica has no GPUs", "the kind of its GPUs, and a degree of tensor parallelism from 1");
         }
         if self.mbs == 0 || self.gbs == 0 || !self.gbs.is_multiple_of(self.mbs.saturating_mul(replicas)) {
-            return wrong("gbs is no multiple of mbs x replicas", "whole micro-batches in each replica");
+            return wrong("gbs is not a multiple of mbs x replicas", "whole micro-batches in each replica");
         }
         if [self.real, self.max_mem].into_iter().flatten().any(|value| !(value.is_finite() && value > 0.0)) {
-            return wrong("what was measured is no positive number", "real in seconds, max_mem in bytes");
+            return wrong("what was measured is not a positive number", "real in seconds, max_mem in bytes");
         }
         Ok(MeasuredStagedPlan { plan, step_s: self.real, peak_bytes: self.max_mem })
     }

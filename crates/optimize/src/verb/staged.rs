@@ -40,13 +40,13 @@ pub(super) fn shape(text: &str) -> Result<Shape> {
     };
     let mut numbers = BTreeMap::new();
     for word in text.split(',') {
-        let (name, value) = word.split_once('=').ok_or_else(|| wrong(format!("\"{word}\" is no name=number")))?;
+        let (name, value) = word.split_once('=').ok_or_else(|| wrong(format!("\"{word}\" is not a name=number")))?;
         let value: u64 = value
             .trim()
             .parse()
             .ok()
             .filter(|value| *value > 0)
-            .ok_or_else(|| wrong(format!("\"{value}\" is no number from 1")))?;
+            .ok_or_else(|| wrong(format!("\"{value}\" is not a number from 1")))?;
         if numbers.insert(name.trim(), value).is_some() {
             return Err(wrong(format!("{} is there twice", name.trim())));
         }
@@ -61,7 +61,7 @@ pub(super) fn shape(text: &str) -> Result<Shape> {
     match numbers.first_key_value() {
         Some((name, _)) => Err(wrong(format!("there is no {name}"))),
         None if !shape.hidden.is_multiple_of(shape.heads) => {
-            Err(wrong(format!("hidden = {} is no multiple of heads = {}", shape.hidden, shape.heads)))
+            Err(wrong(format!("hidden = {} is not a multiple of heads = {}", shape.hidden, shape.heads)))
         }
         None => Ok(shape),
     }

@@ -125,7 +125,7 @@ class Recorder(object):
             self.finish("as asked")
 
     def is_on(self):
-        """Whether iterations of this process count. In a fork all begins anew, if it is no DataLoader's worker; what ran at the fork
+        """Whether iterations of this process count. In a fork all begins anew, if it is not a DataLoader's worker; what ran at the fork
         runs in it too."""
         if os.getpid() != self.process and not marks.is_loader_worker():
             if self.profiler.runs:

@@ -32,7 +32,7 @@ impl Algorithm {
         match word {
             "ring" => Ok(Algorithm::Ring),
             "tree" => Ok(Algorithm::Tree),
-            _ => Err(Error::usage(format!("{word:?} is no algorithm")).expected("ring or tree")),
+            _ => Err(Error::usage(format!("{word:?} is not an algorithm")).expected("ring or tree")),
         }
     }
 }

@@ -53,7 +53,7 @@ pub fn cost_of_table(text: &str, operation: Operation, algorithm: Algorithm, ran
 /// Columns behind the type up to the time: reduction and root, which some operations leave out.
 fn row(line: &str, number: usize) -> Result<Row> {
     let wrong = || {
-        Error::input(format!("line {number} is no row of nccl-tests: \"{line}\""))
+        Error::input(format!("line {number} is not a row of nccl-tests: \"{line}\""))
             .expected("size, count, type, reduction, root, time in microseconds, bandwidths")
     };
     let columns: Vec<&str> = line.split_whitespace().collect();
@@ -76,7 +76,7 @@ mod tests {
         let cost = |text| cost_of_table(text, Operation::AllReduce, Algorithm::Ring, 8);
         let message = |text| cost(text).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(message("1024 256 float sum -1 30.0 1 1 0").contains("1 row of the table"));
-        assert!(message("1024 256 float sum -1 fast 1 1 0").contains("line 1 is no row"));
+        assert!(message("1024 256 float sum -1 fast 1 1 0").contains("line 1 is not a row"));
         assert!(message("# nothing\n").contains("0 rows"));
     }
 }

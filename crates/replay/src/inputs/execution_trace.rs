@@ -49,7 +49,7 @@ const ALIKE: f64 = 0.5;
 pub(super) fn add(files: &[PathBuf], ranks: &mut [Ranked]) -> Result<()> {
     for file in files {
         let raw: Raw = serde_json::from_slice(&contents::read(file)?.bytes)
-            .map_err(|cause| Error::input(format!("is no whole execution trace: {cause}")).file(file))?;
+            .map_err(|cause| Error::input(format!("is not a complete execution trace: {cause}")).file(file))?;
         let process = raw.pid.to_string();
         let number = last_number(file);
         let by_process =

@@ -58,7 +58,7 @@ mod tests {
         });
         assert!(left.unwrap().is_none() && begun.elapsed() < Duration::from_secs(5));
         assert_eq!(interruptible(&AtomicBool::new(false), || Ok(2)).unwrap(), Some(2));
-        let failed = interruptible(&AtomicBool::new(false), || Err::<(), Error>(Error::input("is no trace")));
-        assert!(failed.unwrap_err().to_string().contains("is no trace"));
+        let failed = interruptible(&AtomicBool::new(false), || Err::<(), Error>(Error::input("is not a trace")));
+        assert!(failed.unwrap_err().to_string().contains("is not a trace"));
     }
 }

@@ -425,7 +425,7 @@ fn unlike_record(replayed: &Replayed) -> Option<Error> {
     let off: Vec<f64> = replayed.steps.iter().map(|step| step.error().abs()).collect();
     (!off.is_empty() && median(&off) > BROKEN).then(|| {
         Error::input(format!(
-            "the replay of a step is {} off what was recorded, in the median: it is no answer, nor is any change of it",
+            "the replay of a step is {} off what was recorded, in the median: it is not an answer, nor is any change of it",
             Percent(median(&off))
         ))
         .help("traces that contradict themselves or are incomplete give such replays; the warnings name what was found")

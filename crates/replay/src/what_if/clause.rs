@@ -59,7 +59,7 @@ const ACCEPTED: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 pub(super) fn positive(text: &str) -> Result<f64> {
     match text.parse::<f64>() {
         Ok(number) if ACCEPTED.contains(&number) => Ok(number),
-        Ok(_) | Err(_) => Err(Error::usage(format!("\"{text}\" is no factor or size that makes sense"))
+        Ok(_) | Err(_) => Err(Error::usage(format!("\"{text}\" is not a factor or size that makes sense"))
             .expected(format!("a number from {} to {}", ACCEPTED.start(), ACCEPTED.end()))),
     }
 }

@@ -11,7 +11,7 @@ struct AsOthers(u32);
 
 pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
     let number = clause.after("rank ")?.strip_suffix("as the others")?.trim();
-    let number = number.parse().map_err(|_| Error::usage(format!("\"{number}\" is no rank")).expected("its number"));
+    let number = number.parse().map_err(|_| Error::usage(format!("\"{number}\" is not a rank")).expected("its number"));
     Some(number.map(|number| Box::new(AsOthers(number)) as Box<dyn Change>))
 }
 

@@ -50,7 +50,7 @@ fn ranks(text: &str) -> Result<Ranks> {
 }
 
 fn wrong(text: &str) -> Error {
-    Error::usage(format!("\"{text}\" is no number of ranks")).expected(
+    Error::usage(format!("\"{text}\" is not a number of ranks")).expected(
         "a number from 1 on, such as 64, \"64 by ring\", \"64 by tree\", \"64 on 8 nodes\" or \"64 on 8 nodes of 900 Gb/s\"",
     )
 }

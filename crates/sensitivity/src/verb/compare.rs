@@ -88,7 +88,7 @@ fn beyond(agreement: &Agreement, model: &Model) -> Vec<String> {
 fn rows(file: &Path) -> Result<Vec<Run>> {
     let text = input_file::table(file, "read the measured epochs")?;
     let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let wrong = |cause: csv::Error| Error::input(format!("this is no table of epochs: {cause}")).file(file);
+    let wrong = |cause: csv::Error| Error::input(format!("this is not a table of epochs: {cause}")).file(file);
     let heads = reader.headers().map_err(wrong)?.clone();
     let place = |name: &str| heads.iter().position(|head| head.trim() == name);
     let places: Vec<usize> = COLUMNS.iter().filter_map(|name| place(name)).collect();

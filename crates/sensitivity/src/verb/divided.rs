@@ -202,7 +202,7 @@ impl Wanted {
             let configuration = campaign.configuration(most, campaign.asked.memory);
             return Ok(Wanted { configuration, goal: campaign.goal() });
         }
-        serde_json::from_str(name).map_err(|cause| Error::input(format!("this is no point: {name} ({cause})")))
+        serde_json::from_str(name).map_err(|cause| Error::input(format!("this is not a point: {name} ({cause})")))
     }
 }
 

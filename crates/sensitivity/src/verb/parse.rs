@@ -18,7 +18,7 @@ pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     if profile.extension().is_some_and(|ending| ending == "py") {
         let script = profile.display();
         return Err(values
-            .error("profile", format!("{script} is no profile"))
+            .error("profile", format!("{script} is not a profile"))
             .expected("a profile.json, or a job behind two dashes")
             .help(format!("perf4sight sensitivity -- python3 {script}")));
     }
@@ -83,7 +83,7 @@ fn bandwidth(text: &str) -> Result<Bytes> {
     let amount = text.trim().strip_suffix("/s").unwrap_or(text.trim());
     let named = amount.ends_with(['B', 'b']);
     named.then(|| Bytes::parse(amount)).flatten().ok_or_else(|| {
-        Error::usage(format!("\"{text}\" is no bandwidth"))
+        Error::usage(format!("\"{text}\" is not a bandwidth"))
             .expected("bytes in a second with their unit, such as 500MB or 2GB/s")
     })
 }

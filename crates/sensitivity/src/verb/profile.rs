@@ -180,7 +180,7 @@ impl Profile {
     pub fn read(file: &Path) -> Result<Self> {
         let text = input_file::text(file, "read the profile of the job")?;
         let profile: Profile = serde_json::from_str(&text)
-            .map_err(|cause| Error::input(format!("this is no profile of a job: {cause}")).file(file))?;
+            .map_err(|cause| Error::input(format!("this is not a profile of a job: {cause}")).file(file))?;
         match profile.format {
             1..=FORMAT => profile.checked(file),
             other => Err(Error::input(format!("this profile has the format {other}, of another version"))

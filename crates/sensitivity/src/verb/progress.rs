@@ -59,7 +59,7 @@ impl Way {
 /// # Errors
 /// Text that is not a regular expression.
 pub fn pattern(text: &str) -> Result<Regex> {
-    Regex::new(text).map_err(|cause| Error::usage(format!("\"{text}\" is no regular expression: {cause}")))
+    Regex::new(text).map_err(|cause| Error::usage(format!("\"{text}\" is not a regular expression: {cause}")))
 }
 
 impl<'a> Progress<'a> {

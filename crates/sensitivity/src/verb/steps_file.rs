@@ -56,7 +56,7 @@ impl StepsFile {
         };
         match file.metadata() {
             Ok(about) if about.is_file() => self.file = Some(file),
-            Ok(_) | Err(_) => self.refused = Some("it is no regular file, and was not read"),
+            Ok(_) | Err(_) => self.refused = Some("it is not a regular file, and was not read"),
         }
     }
 
@@ -99,7 +99,7 @@ mod tests {
         symlink("/dev/zero", &zero).unwrap();
         let begun = Instant::now();
         for path in [pipe, zero] {
-            assert_eq!(read_whole(path).refused, Some("it is no regular file, and was not read"));
+            assert_eq!(read_whole(path).refused, Some("it is not a regular file, and was not read"));
         }
         assert!(begun.elapsed() < Duration::from_secs(5));
     }

@@ -157,7 +157,7 @@ impl Accumulate {
     /// Whatever else.
     pub fn parse(word: &str) -> Result<Self> {
         word.trim().parse().ok().and_then(Accumulate::new).ok_or_else(|| {
-            Error::config(format!("accumulate = {word} is no number of passes"))
+            Error::config(format!("accumulate = {word} is not a number of passes"))
                 .expected(format!("a whole number from 1 to {}", Accumulate::MOST))
         })
     }
@@ -179,7 +179,7 @@ impl TryFrom<u64> for Accumulate {
     type Error = String;
 
     fn try_from(passes: u64) -> std::result::Result<Self, String> {
-        Accumulate::new(passes).ok_or_else(|| format!("{passes} is no number of passes"))
+        Accumulate::new(passes).ok_or_else(|| format!("{passes} is not a number of passes"))
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Trace>> {
     let known = nsys::read(&database, &mut processes)? || nvprof::read(&database, &mut processes)?;
     match processes.finish() {
         traces if known && !traces.is_empty() => Ok(traces),
-        _ => Err(database.wrong("is no trace: it has no events of CUDA and no ranges").expected(
+        _ => Err(database.wrong("is not a trace: it has no events of CUDA and no ranges").expected(
             "what nsys export --type sqlite or nvprof -o writes, with tables such as CUPTI_ACTIVITY_KIND_KERNEL or NVTX_EVENTS",
         )),
     }

@@ -30,7 +30,7 @@ impl Document {
         let line = |place: Range<usize>| 1 + text[..place.start].matches('\n').count();
         let table = DeTable::parse(&text).map_err(|error| {
             let at = line(error.span().unwrap_or_default());
-            Error::config(format!("this is no TOML: {}", error.message())).file(file).line(at)
+            Error::config(format!("this is not TOML: {}", error.message())).file(file).line(at)
         })?;
         let sections = table.into_inner().into_iter().map(|(name, value)| {
             let at = line(name.span());
@@ -60,11 +60,11 @@ fn read(value: Spanned<DeValue<'_>>) -> std::result::Result<Value, String> {
             .map(Value::Integer)
             .map_err(|_| format!("{integer} is too large")),
         DeValue::Float(float) => {
-            number(float.as_str()).parse().map(Value::Number).map_err(|_| format!("{float} is no number"))
+            number(float.as_str()).parse().map(Value::Number).map_err(|_| format!("{float} is not a number"))
         }
         DeValue::Boolean(flag) => Ok(Value::Flag(flag)),
         DeValue::Array(values) => values.into_iter().map(read).collect::<std::result::Result<_, _>>().map(Value::List),
-        DeValue::Datetime(_) => Err("a date is no value here".to_owned()),
+        DeValue::Datetime(_) => Err("a date is not a value here".to_owned()),
         DeValue::Table(_) => Err("a table below another one has no meaning here".to_owned()),
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_is_no_configuration_is_refused_with_its_line() {
         for (text, message) in [
-            ("[training]\nnum_epochs = \n", "train.toml:2: this is no TOML"),
+            ("[training]\nnum_epochs = \n", "train.toml:2: this is not TOML"),
             ("num_epochs = 1\n", "train.toml:1: num_epochs stands in no table"),
             ("[training]\n[training.more]\na = 1\n", "more: a table below another one"),
             ("[training]\nnum_epochs = 99999999999999999999\n", "num_epochs: 99999999999999999999 is too large"),

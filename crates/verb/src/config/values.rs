@@ -343,7 +343,7 @@ fn no_program(command: &[String]) -> Option<(String, String)> {
         !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
     });
     let (problem, before) = match (sets_variable, head.ends_with(".py") && !head.contains('/'), inner.len()) {
-        (true, ..) => (format!("{head} sets a variable, as shells do, and is no program"), "env "),
+        (true, ..) => (format!("{head} sets a variable, as shells do, and is not a program"), "env "),
         (false, true, _) => (format!("{head} is a script of Python, not a program"), "python3 "),
         (false, false, 2..) => {
             (format!("\"{first}\" is one word, not a program and its arguments"), "its words apart: ")

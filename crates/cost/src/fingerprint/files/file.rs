@@ -151,7 +151,7 @@ fn damaged(cause: &serde_json::Error) -> Error {
 }
 
 fn no_fingerprint(cause: &serde_json::Error) -> Error {
-    Error::input(format!("this is no fingerprint: {cause}")).expected(WRITERS)
+    Error::input(format!("this is not a fingerprint: {cause}")).expected(WRITERS)
 }
 
 fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {

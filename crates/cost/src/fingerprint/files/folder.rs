@@ -160,7 +160,7 @@ fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
         let is_one = path.file_name().is_some_and(|name| names.iter().any(|known| name == known.as_str()));
         let folder = path.parent().filter(|_| is_one).map(Path::to_owned);
         return folder.ok_or_else(|| {
-            Error::input(format!("this file is no fingerprint of {stage}"))
+            Error::input(format!("this file is not a fingerprint of {stage}"))
                 .file(path)
                 .expected(names.join(" or "))
                 .help("name the folder that [fingerprint] wrote (model_storedir), and what was fitted (stage)")

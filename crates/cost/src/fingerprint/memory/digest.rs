@@ -175,7 +175,8 @@ impl TryFrom<String> for Digested {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self> {
-        let wrong = || Error::input(format!("\"{text}\" is no row")).expected("five numbers, the last two possibly -");
+        let wrong =
+            || Error::input(format!("\"{text}\" is not a row")).expected("five numbers, the last two possibly -");
         let words: Vec<&str> = text.split(' ').collect();
         let [batch, reserved, allocated, measured, used] = words[..] else { return Err(wrong()) };
         let number =

@@ -49,7 +49,7 @@ impl Source {
         match magnitudes {
             false => Ok(Source::Zoo(network)),
             true => {
-                Err(Error::config(format!("mode l1 needs the weights of {name}, and {} is no file", path.display()))
+                Err(Error::config(format!("mode l1 needs the weights of {name}, and {} is not a file", path.display()))
                     .help("export the network with its weights to that file, or choose mode = random"))
             }
         }

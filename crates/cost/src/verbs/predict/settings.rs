@@ -74,7 +74,7 @@ fn check_no_sizes(values: &Values<'_>, networks: &[String], batches: &[u64]) -> 
     let asked = batches.iter().filter(|_| values.writes("bs")).map(u64::to_string);
     let all: Vec<String> = asked.chain(apart.iter().map(|&word| word.to_owned())).collect();
     Err(values
-        .error("networks", format!("\"{first}\" is no network"))
+        .error("networks", format!("\"{first}\" is not a network"))
         .expected("batch sizes in one word, networks by name or file")
         .help(format!("write batch sizes with commas: {}", values.written_as("bs", &all.join(",")))))
 }

@@ -37,9 +37,9 @@ struct RawNode {
 /// A file that is not of this form, or that has no node.
 pub(super) fn nodes(bytes: &[u8]) -> Result<Vec<Node>> {
     let document: Document = serde_json::from_slice(bytes)
-        .map_err(|cause| Error::input(format!("is no Chakra trace in JSON: {cause}")).expected(EXPECTED))?;
+        .map_err(|cause| Error::input(format!("is not a Chakra trace in JSON: {cause}")).expected(EXPECTED))?;
     match document.workload_graph.is_empty() {
-        true => Err(Error::input("is no Chakra trace: it has no node").expected(EXPECTED)),
+        true => Err(Error::input("is not a Chakra trace: it has no node").expected(EXPECTED)),
         false => Ok(document.workload_graph.into_iter().map(node).collect()),
     }
 }

@@ -139,7 +139,7 @@ pub(super) fn nodes(mut bytes: &[u8]) -> Result<(Vec<Node>, Option<String>)> {
             Ok(node) if node.kind != 0 => nodes.push(node),
             Ok(_) | Err(_) if messages == 0 => {}
             Ok(_) => return finished(nodes, Some(format!("the message at byte {at} is a node of no type"))),
-            Err(cause) => return finished(nodes, Some(format!("the message at byte {at} is no node: {cause}"))),
+            Err(cause) => return finished(nodes, Some(format!("the message at byte {at} is not a node: {cause}"))),
         }
         messages += 1;
     }
@@ -150,7 +150,7 @@ fn finished(nodes: Vec<Node>, cut: Option<String>) -> Result<(Vec<Node>, Option<
     match (nodes.is_empty(), cut) {
         (false, cut) => Ok((nodes, cut)),
         (true, cut) => {
-            Err(Error::input(format!("is no Chakra trace: {}", cut.unwrap_or_else(|| "it has no node".to_owned())))
+            Err(Error::input(format!("is not a Chakra trace: {}", cut.unwrap_or_else(|| "it has no node".to_owned())))
                 .expected("messages behind their lengths, as et_def.proto of mlcommons/chakra says"))
         }
     }

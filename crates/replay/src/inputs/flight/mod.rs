@@ -132,7 +132,7 @@ pub(super) fn read(file: &Path, place: u32) -> Result<Dump> {
     let value = match is_pickle(&contents.bytes) {
         true => pickle::read(&contents.bytes).map_err(|error| error.file(file))?,
         false => serde_json::from_slice(&contents.bytes)
-            .map_err(|cause| Error::input(format!("is no whole JSON: {cause}")).file(file))?,
+            .map_err(|cause| Error::input(format!("is not complete JSON: {cause}")).file(file))?,
     };
     dump(file, super::last_number(file).unwrap_or(place), value)
 }
@@ -143,7 +143,7 @@ fn dump(file: &Path, rank: u32, value: Value) -> Result<Dump> {
     let list = value.get("entries").or(Some(&value)).and_then(Value::as_array);
     let is_dump = value.get("entries").is_some() || value.get("pg_config").is_some() || list.is_some();
     if !is_dump {
-        return Err(Error::input("is no dump of PyTorch's flight recorder: it has no entries").file(file));
+        return Err(Error::input("is not a dump of PyTorch's flight recorder: it has no entries").file(file));
     }
     let entries: Vec<Option<Entry>> = list.into_iter().flatten().map(|entry| Entry::deserialize(entry).ok()).collect();
     let damaged = entries.iter().filter(|entry| entry.is_none()).count() as u64;

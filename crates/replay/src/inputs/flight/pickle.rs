@@ -50,7 +50,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value> {
 }
 
 fn damaged(problem: &str) -> Error {
-    Error::input(format!("is no whole pickle: {problem}")).expected("a dump of PyTorch's flight recorder")
+    Error::input(format!("is not a complete pickle: {problem}")).expected("a dump of PyTorch's flight recorder")
 }
 
 impl<'a> Reader<'a> {
@@ -309,7 +309,7 @@ fn refused(code: u8) -> Error {
         b'R' => "calls a function (REDUCE)",
         b'b' | b'o' | 0x81 | 0x92 => "makes an object (BUILD, NEWOBJ)",
         b'P' | b'Q' | 0x82..=0x84 => "refers to an object outside of it",
-        _ => return damaged(&format!("byte {code:#04x} is no instruction of one")),
+        _ => return damaged(&format!("byte {code:#04x} is not an instruction of one")),
     };
     Error::input(format!("is a pickle that {what}: pickles are read as data and never run"))
         .expected("a dump of PyTorch's flight recorder, which is numbers, texts, lists and dictionaries")

@@ -44,7 +44,7 @@ impl Topology {
             return Ok(Topology::default());
         }
         let graph: Value = serde_json::from_slice(&contents::read(&file)?.bytes)
-            .map_err(|cause| Error::input(format!("is no JSON: {cause}")).file(&file))?;
+            .map_err(|cause| Error::input(format!("is not JSON: {cause}")).file(&file))?;
         let mut topology = Topology::default();
         let trees = graph.get("Tree").and_then(|trees| trees.get("-1")).and_then(Value::as_str);
         trees.unwrap_or_default().split('[').skip(1).for_each(|channel| topology.add_tree(channel));

@@ -100,7 +100,7 @@ fn json(file: &Path) -> Result<Value> {
         return Ok(Value::Null);
     }
     serde_json::from_slice(&contents::read(file)?.bytes)
-        .map_err(|cause| Error::input(format!("is no JSON: {cause}")).file(file))
+        .map_err(|cause| Error::input(format!("is not JSON: {cause}")).file(file))
 }
 
 #[cfg(test)]
