@@ -1,8 +1,8 @@
-//! Enums of words: each variant has one name in configurations, files and output.
+//! Enums whose variants have one text name each, in configurations, files and output.
 
 use crate::error::{Error, Result};
 
-/// Declares an enum of words with the array `ALL` of them, `index`, `name`, and, where the enum is followed by the noun for
+/// Declares such an enum, with the array `ALL` of its variants, `index`, `name`, and, where the enum is followed by the noun for
 /// errors, `parse`:
 ///
 /// ```

@@ -6,48 +6,48 @@ const PREFIX: &str = "perf4sight";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
-    space: String,
+    pid_namespace: String,
     process: u32,
-    started: u64,
+    start_time: u64,
 }
 
 impl Owner {
     pub fn own() -> Self {
         let process = std::process::id();
-        Owner { space: space(), process, started: started(process).unwrap_or(0) }
+        Owner { pid_namespace: pid_namespace(), process, start_time: start_time(process).unwrap_or(0) }
     }
 
     /// The name of this owner's resource with a number.
     pub fn name(&self, number: u64) -> String {
-        let Owner { space, process, started } = self;
-        format!("{PREFIX}.{space}.{process}.{started}.{number}")
+        let Owner { pid_namespace, process, start_time } = self;
+        format!("{PREFIX}.{pid_namespace}.{process}.{start_time}.{number}")
     }
 
-    /// The owner in a name; none where the name is not one of ours.
+    /// Parses the owner from the name of a resource; none where the name is not one of ours.
     pub fn of(name: &str) -> Option<Self> {
         let mut parts = name.split('.');
         if parts.next()? != PREFIX {
             return None;
         }
-        let (space, process, started) =
+        let (pid_namespace, process, start_time) =
             (parts.next()?.to_owned(), parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some(Owner { space, process, started })
+        Some(Owner { pid_namespace, process, start_time })
     }
 
     /// Whether it is known to be dead: processes of other namespaces, such as containers, are not visible.
     pub fn is_dead(&self) -> bool {
-        self.space == space() && started(self.process) != Some(self.started)
+        self.pid_namespace == pid_namespace() && start_time(self.process) != Some(self.start_time)
     }
 }
 
 /// The namespace of process ids: `pid:[4026531836]`.
-fn space() -> String {
+fn pid_namespace() -> String {
     let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().chars().filter(char::is_ascii_digit).collect()
 }
 
 /// The start time of a process, in ticks since boot.
-fn started(process: u32) -> Option<u64> {
+fn start_time(process: u32) -> Option<u64> {
     super::processes::Entry::read(process as i32).filter(|entry| !entry.is_over()).map(|entry| entry.started)
 }
 
@@ -60,8 +60,8 @@ mod tests {
         let own = Owner::own();
         assert_eq!(Owner::of(&own.name(7)).as_ref(), Some(&own));
         assert!(!own.is_dead());
-        assert!(Owner { started: own.started + 1, ..own.clone() }.is_dead(), "the number was given again");
-        assert!(!Owner { space: "1".to_owned(), started: 1, ..own }.is_dead(), "in another container");
+        assert!(Owner { start_time: own.start_time + 1, ..own.clone() }.is_dead(), "the number was given again");
+        assert!(!Owner { pid_namespace: "1".to_owned(), start_time: 1, ..own }.is_dead(), "in another container");
         assert_eq!(Owner::of("user.slice"), None);
     }
 }

@@ -8,8 +8,8 @@ mod product;
 mod spatial;
 
 use super::call::{Call, axis};
-use super::names;
 use super::number::{Dims, Number, product};
+use super::operator_names;
 use super::rearrange;
 
 /// The shapes of all outputs of a call with these input shapes (`None`: left out, or unknown).
@@ -76,12 +76,12 @@ fn keeps_shape(operator: &str) -> bool {
         LayerNormalization LogSoftmax LpNormalization MeanVarianceNormalization PRelu QuantizeLinear \
         RMSNormalization RandomNormalLike RandomUniformLike ReverseSequence RotaryEmbedding Scatter \
         ScatterElements ScatterND Shrink Sinh Softmax Softsign Tan TensorScatter ThresholdedRelu Trilu";
-    names::activation(operator).is_some() || KEEP.split(' ').any(|name| name == operator)
+    operator_names::activation(operator).is_some() || KEEP.split(' ').any(|name| name == operator)
 }
 
 fn is_broadcast(operator: &str) -> bool {
     const BROADCAST: &str = "BitShift BitwiseAnd BitwiseOr BitwiseXor Mean Where";
-    names::binary(operator).is_some() || BROADCAST.split(' ').any(|name| name == operator)
+    operator_names::binary(operator).is_some() || BROADCAST.split(' ').any(|name| name == operator)
 }
 
 /// The shape two tensors broadcast to: axes are aligned at the last, and those of length 1 are broadcast.

@@ -46,8 +46,8 @@ pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
 
 /// As [`write()`], but with `overwrite` any file is replaced, and the network is written only if it can be read again.
 ///
-/// See [`write()`]; also a network whose file would be refused.
-/// See [`write()`]; a network whose file would be refused.
+/// # Errors
+/// As [`write()`]; also a network whose file would be refused.
 pub fn write_over(network: &Network, path: impl AsRef<Path>, overwrite: bool) -> Result<()> {
     let path = path.as_ref();
     check_replaced(path, overwrite)?;
@@ -88,7 +88,7 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
     let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeMap::new(), opset: OPSET };
     network.nodes().iter().for_each(|node| writer.node(node));
     if network.unread() > 0 {
-        writer.graph.input.push(value_info(UNREAD, vec![fixed(network.unread() as usize)]));
+        writer.graph.input.push(value_info(UNREAD, vec![fixed_dim(network.unread() as usize)]));
     }
     let results = network.outputs().iter().map(|output| network.node(*output));
     writer.graph.output =
@@ -152,11 +152,11 @@ impl Writer<'_> {
             Op::AdaptiveAvgPool { output } => self.adaptive(node, *output),
             Op::Binary(binary) => self.binary(node, *binary),
             Op::Where => self.choice(node),
-            Op::Concat { axis } => self.push(node, "Concat", vec![with::int("axis", behind_batch(*axis))]),
+            Op::Concat { axis } => self.push(node, "Concat", vec![with::int("axis", axis_with_batch(*axis))]),
             Op::Flatten => self.push(node, "Flatten", vec![with::int("axis", 1)]),
             Op::Reshape(shape) => self.reshape(node, shape),
             Op::Transpose { order } => {
-                let order = std::iter::once(0).chain(order.iter().map(|&from| behind_batch(from))).collect();
+                let order = std::iter::once(0).chain(order.iter().map(|&from| axis_with_batch(from))).collect();
                 self.push(node, "Transpose", vec![with::ints("perm", order)]);
             }
             Op::Contiguous { batch } => self.contiguous(node, *batch),
@@ -168,7 +168,7 @@ impl Writer<'_> {
             Op::Resize { image, interpolation, corners } => self.resize(node, *image, *interpolation, *corners),
             Op::Attention => self.attention(node),
             Op::MatMul => self.push(node, "MatMul", vec![]),
-            Op::Softmax { axis } => self.push(node, "Softmax", vec![with::int("axis", behind_batch(*axis))]),
+            Op::Softmax { axis } => self.push(node, "Softmax", vec![with::int("axis", axis_with_batch(*axis))]),
             Op::Reduce { reduction, axes, keep } => self.reduce(node, *reduction, axes, *keep),
             Op::Dropout { rate } => self.dropout(node, *rate),
             Op::DropPath { rate } => self.drop_path(node, *rate),
@@ -188,10 +188,10 @@ impl Writer<'_> {
 
     /// Adds the ONNX node that has a node's name and gives its result.
     fn emit(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
-        self.step(&node.name, operator, inputs, attributes);
+        self.push_node(&node.name, operator, inputs, attributes);
     }
 
-    fn step(&mut self, name: &str, operator: &str, input: Vec<String>, attribute: Vec<AttributeProto>) {
+    fn push_node(&mut self, name: &str, operator: &str, input: Vec<String>, attribute: Vec<AttributeProto>) {
         self.graph.node.push(NodeProto {
             name: Some(name.into()),
             op_type: Some(operator.into()),
@@ -207,21 +207,21 @@ impl Writer<'_> {
         let owner = node.shares.map_or(node, |owner| self.network.node(owner));
         let name = format!("{}.{name}", owner.name);
         if node.shares.is_none() {
-            self.graph.input.push(value_info(&name, dims.iter().map(|&dim| fixed(dim)).collect()));
+            self.graph.input.push(value_info(&name, dims.iter().map(|&dim| fixed_dim(dim)).collect()));
         }
         name
     }
 
     /// An integer input, given when the network runs.
-    fn places(&mut self, node: &Node, dims: &[usize]) -> String {
+    fn indices_input(&mut self, node: &Node, dims: &[usize]) -> String {
         let name = format!("{}.places", node.name);
-        self.graph.input.push(typed(&name, dims.iter().map(|&dim| fixed(dim)).collect(), DataType::Int64));
+        self.graph.input.push(typed(&name, dims.iter().map(|&dim| fixed_dim(dim)).collect(), DataType::Int64));
         name
     }
 
     fn constant(&mut self, node: &Node, what: &str, value: TensorProto) -> String {
         let name = format!("{}/{what}", node.name);
-        self.step(&name, "Constant", vec![], vec![with::tensor("value", value)]);
+        self.push_node(&name, "Constant", vec![], vec![with::tensor("value", value)]);
         name
     }
 
@@ -231,7 +231,7 @@ impl Writer<'_> {
 
     fn conv<W>(&mut self, node: &Node, conv: &Conv<W>, window: Vec<AttributeProto>) {
         let filters = self.network.facts(node).weights.swap_remove(0).dims;
-        let inputs = self.filtered(node, conv, filters.dims());
+        let inputs = self.conv_inputs(node, conv, filters.dims());
         let attributes = window.into_iter().chain([with::int("group", conv.groups as i64)]);
         self.emit(node, "Conv", inputs, attributes.collect());
     }
@@ -240,14 +240,14 @@ impl Writer<'_> {
         let ConvTranspose { conv, extra } = transposed;
         let [height, width] = conv.window.kernel;
         let dims = [self.network.input_of(node, 0).channels(), conv.out_channels / conv.groups, height, width];
-        let inputs = self.filtered(node, conv, &dims);
+        let inputs = self.conv_inputs(node, conv, &dims);
         let more = with::ints("output_padding", extra.map(|more| more as i64).to_vec());
         let attributes = windowed(&conv.window).into_iter().chain([with::int("group", conv.groups as i64), more]);
         self.emit(node, "ConvTranspose", inputs, attributes.collect());
     }
 
     /// The operands of a convolution: its input, filters of this shape, and its bias.
-    fn filtered<W>(&mut self, node: &Node, conv: &Conv<W>, filters: &[usize]) -> Vec<String> {
+    fn conv_inputs<W>(&mut self, node: &Node, conv: &Conv<W>, filters: &[usize]) -> Vec<String> {
         let bias = conv.bias.then_some(conv.out_channels);
         let mut inputs = self.inputs(node);
         inputs.push(self.matrix(node, filters, bias));
@@ -265,18 +265,18 @@ impl Writer<'_> {
             None => self.weight(node, "buffer", dims),
             Some(0) => self.weight(node, "weight", dims),
             Some(more) => {
-                let inputs = vec![self.weight(node, "weight", dims), self.number_from(node, "gain", more as usize)];
+                let inputs = vec![self.weight(node, "weight", dims), self.sum_of_weight(node, "gain", more as usize)];
                 let computed = format!("{}/weight", node.name);
-                self.step(&computed, "Add", inputs, vec![]);
+                self.push_node(&computed, "Add", inputs, vec![]);
                 computed
             }
         }
     }
 
-    fn number_from(&mut self, node: &Node, name: &str, elements: usize) -> String {
+    fn sum_of_weight(&mut self, node: &Node, name: &str, elements: usize) -> String {
         let inputs = vec![self.weight(node, name, &[elements])];
         let sum = format!("{}/{name}", node.name);
-        self.step(&sum, "ReduceSum", inputs, vec![with::int("keepdims", 0)]);
+        self.push_node(&sum, "ReduceSum", inputs, vec![with::int("keepdims", 0)]);
         sum
     }
 
@@ -292,28 +292,28 @@ impl Writer<'_> {
             return self.emit(node, "Gemm", inputs, vec![with::int("transB", 1)]);
         }
         inputs.push(match node.shares.map(|owner| self.network.node(owner)) {
-            Some(owner) if matches!(owner.op, Op::Embedding(_)) => self.turned(node, owner),
+            Some(owner) if matches!(owner.op, Op::Embedding(_)) => self.transposed_table(node, owner),
             _ => self.matrix(node, &[features, outputs], trained),
         });
         let Some(trained) = trained else { return self.emit(node, "MatMul", inputs, vec![]) };
         let product = format!("{}/product", node.name);
-        self.step(&product, "MatMul", inputs, vec![]);
-        self.called(node.name.clone());
+        self.push_node(&product, "MatMul", inputs, vec![]);
+        self.rename_last(node.name.clone());
         let bias = self.bias(node, outputs, trained);
         self.emit(node, "Add", vec![product, bias], vec![]);
-        self.called(format!("{}/sum", node.name));
+        self.rename_last(format!("{}/sum", node.name));
     }
 
     /// The transposed table of an embedding, as the matrix of a layer that classifies words.
-    fn turned(&mut self, node: &Node, owner: &Node) -> String {
+    fn transposed_table(&mut self, node: &Node, owner: &Node) -> String {
         let table = self.weight(node, if owner.trained == Some(0) { "buffer" } else { "weight" }, &[]);
         let turned = format!("{}/turned_weight", node.name);
-        self.step(&turned, "Transpose", vec![table], vec![with::ints("perm", vec![1, 0])]);
+        self.push_node(&turned, "Transpose", vec![table], vec![with::ints("perm", vec![1, 0])]);
         turned
     }
 
     /// Renames the node just written; its output keeps its name.
-    pub(super) fn called(&mut self, name: String) {
+    pub(super) fn rename_last(&mut self, name: String) {
         if let Some(written) = self.graph.node.last_mut() {
             written.name = Some(name);
         }
@@ -326,7 +326,7 @@ impl Writer<'_> {
         };
         let parts = vec![self.weight(node, "bias", &[trained]), self.weight(node, "bias.buffer", &[rest])];
         let whole = format!("{}/bias", node.name);
-        self.step(&whole, "Concat", parts, vec![with::int("axis", 0)]);
+        self.push_node(&whole, "Concat", parts, vec![with::int("axis", 0)]);
         whole
     }
 
@@ -334,7 +334,7 @@ impl Writer<'_> {
         let stored: Vec<usize> = std::iter::once(1).chain(shape.dims().iter().copied()).collect();
         let weight = match node.trained {
             Some(0) => self.weight(node, "buffer", &stored),
-            Some(trained) => self.number_from(node, "weight", trained as usize),
+            Some(trained) => self.sum_of_weight(node, "weight", trained as usize),
             None => self.weight(node, "weight", &stored),
         };
         self.repeated(node, weight, shape);
@@ -344,10 +344,10 @@ impl Writer<'_> {
     fn repeated(&mut self, node: &Node, once: String, shape: &Shape) {
         let input = self.network.nodes()[0].name.clone();
         let batch = format!("{}/batch", node.name);
-        self.step(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
+        self.push_node(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
         let rest = self.integers(node, "shape", shape.dims().iter().map(|&dim| dim as i64).collect());
         let target = format!("{}/target", node.name);
-        self.step(&target, "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
+        self.push_node(&target, "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
         self.emit(node, "Expand", vec![once, target], vec![]);
     }
 
@@ -364,16 +364,16 @@ impl Writer<'_> {
             let inputs = std::iter::once(table).chain(self.inputs(node)).collect();
             return self.emit(node, "Gather", inputs, vec![]);
         };
-        let places = self.places(node, &[&[1], places.dims()].concat());
+        let places = self.indices_input(node, &[&[1], places.dims()].concat());
         let rows = format!("{}/rows", node.name);
-        self.step(&rows, "Gather", vec![table, places], vec![]);
+        self.push_node(&rows, "Gather", vec![table, places], vec![]);
         self.repeated(node, rows, &node.shape);
     }
 
     /// ONNX has no pooling with overlapping cells.
     fn adaptive(&mut self, node: &Node, output: [usize; 2]) {
         self.push(node, ADAPTIVE, vec![with::ints("output_size", output.map(|size| size as i64).to_vec())]);
-        self.foreign(node);
+        self.set_custom_domain(node);
     }
 
     /// Writes an unknown operation as it was read. If that was not kept, only its name is written, in a domain that no runtime
@@ -389,11 +389,11 @@ impl Writer<'_> {
         let macs = (unknown.macs > 0).then(|| with::int("macs", unknown.macs as i64));
         let across = unknown.across.then(|| with::int("across", 1));
         self.emit(node, &unknown.op_type, inputs, macs.into_iter().chain(across).collect());
-        self.foreign(node);
+        self.set_custom_domain(node);
     }
 
     /// Moves the node just written into our domain, if only its declaration gives its shape.
-    fn foreign(&mut self, node: &Node) {
+    fn set_custom_domain(&mut self, node: &Node) {
         self.domains.insert(DOMAIN.into(), 1);
         self.graph.value_info.push(value_info(&node.name, batched(&node.shape)));
         if let Some(written) = self.graph.node.last_mut() {
@@ -408,20 +408,20 @@ fn trained_biases(node: &Node, matrix: u64, outputs: usize) -> usize {
     left.filter(|&left| left < outputs).unwrap_or(outputs)
 }
 
-fn behind_batch(axis: usize) -> i64 {
+fn axis_with_batch(axis: usize) -> i64 {
     axis as i64 + 1
 }
 
 fn windowed(window: &Window) -> Vec<AttributeProto> {
-    moves([&window.kernel, &window.stride, &window.padding, &window.dilation])
+    window_attributes([&window.kernel, &window.stride, &window.padding, &window.dilation])
 }
 
 fn volumed(window: &Volume) -> Vec<AttributeProto> {
     let padding = [window.padding, window.padding].concat();
-    moves([&window.kernel, &window.stride, &padding, &window.dilation])
+    window_attributes([&window.kernel, &window.stride, &padding, &window.dilation])
 }
 
-fn moves(numbers: [&[usize]; 4]) -> Vec<AttributeProto> {
+fn window_attributes(numbers: [&[usize]; 4]) -> Vec<AttributeProto> {
     let named = ["kernel_shape", "strides", "pads", "dilations"].into_iter().zip(numbers);
     named.map(|(name, numbers)| with::ints(name, numbers.iter().map(|&number| number as i64).collect())).collect()
 }
@@ -432,10 +432,10 @@ fn pooling(window: Vec<AttributeProto>, ceil: bool) -> Vec<AttributeProto> {
 
 fn batched(sample: &Shape) -> Vec<Dimension> {
     let batch = Dimension { value: Some(dimension::Value::DimParam("batch".into())), ..Default::default() };
-    std::iter::once(batch).chain(sample.dims().iter().map(|&dim| fixed(dim))).collect()
+    std::iter::once(batch).chain(sample.dims().iter().map(|&dim| fixed_dim(dim))).collect()
 }
 
-fn fixed(dim: usize) -> Dimension {
+fn fixed_dim(dim: usize) -> Dimension {
     Dimension { value: Some(dimension::Value::DimValue(dim as i64)), ..Default::default() }
 }
 

@@ -2,7 +2,7 @@
 //! takes 7.6 s for one: `cargo bench -p perf4sight-optimize --bench search`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use perf4sight_optimize::search::{Fused, Optimizer, Search, Unit, UnitGraph, Walk, operation};
+use perf4sight_optimize::search::{Fused, Search, SearchMethod, Unit, UnitGraph, Walk, operation};
 use std::hint::black_box;
 
 /// Operations of a block of a transformer in their order, again and again, with an all-reduce behind every tenth block.
@@ -47,7 +47,7 @@ fn moves(criterion: &mut Criterion) {
     let graph = graph();
     let mut group = criterion.benchmark_group("moves");
     group.throughput(Throughput::Elements(MOVES)).sample_size(10);
-    for optimizer in Optimizer::ALL {
+    for optimizer in SearchMethod::ALL {
         let search = Search { optimizer, seed: 0, moves: MOVES };
         group.bench_function(optimizer.name(), |bench| {
             bench.iter(|| {

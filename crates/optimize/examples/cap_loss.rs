@@ -6,7 +6,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use perf4sight_optimize::changes::Autocast;
 use perf4sight_optimize::passes::{PASSES, Wanted};
-use perf4sight_optimize::search::{Optimizer, Search, Searches};
+use perf4sight_optimize::search::{Search, SearchMethod, Searches};
 use perf4sight_optimize::start::Start;
 use perf4sight_replay::Analysis;
 use perf4sight_replay::buckets::{Limits, assign, gradient_sizes};
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     let request = Request { plain, ..Request::default() };
     let start = Start::of(&Analysis::of(Job::read(&traces)?), &request)?;
     println!("a step as it is: {:.1} ms", start.before as f64 / 1e6);
-    let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 20_000 };
+    let first = Search { optimizer: SearchMethod::Mcmc, seed: 0, moves: 20_000 };
     let folder = tempfile::tempdir().map_err(|cause| Error::io(".", "make a temporary folder", &cause))?;
     let wanted = Wanted {
         searches: Searches { first, count: 1, folder: folder.path().to_owned() },

@@ -3,7 +3,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_optimize::passes::bytes_of_prediction;
-use perf4sight_optimize::search::{Fused, Optimizer, Search, Searches, UnitGraph};
+use perf4sight_optimize::search::{Fused, Search, SearchMethod, Searches, UnitGraph};
 use perf4sight_replay::graph::{Builder, EdgeKind, Kind, Node, NodeId, Resource, ResourceKind, StepGraph};
 use perf4sight_replay::simulate::simulate;
 use std::fs;
@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     };
     let step = step(size)?;
     let folder = std::env::temp_dir().join(format!("search_memory.{}", std::process::id()));
-    let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: MOVES };
+    let first = Search { optimizer: SearchMethod::Mcmc, seed: 0, moves: MOVES };
     let searches = Searches { first, count: count.into(), folder: folder.clone() };
     let before = resident("VmRSS")?;
     if count == 0 {

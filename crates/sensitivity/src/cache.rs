@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A cache between the two, by an exponent: its hit rate is MinIO's to the power of `1 - lru` times LRU's to the power
+/// A cache whose hit rate lies between MinIO's and LRU's: MinIO's to the power of `1 - lru` times LRU's to the power
 /// of `lru`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Cache {
@@ -26,12 +26,12 @@ impl Cache {
     ///
     /// ```
     /// use perf4sight_sensitivity::Cache;
-    /// assert_eq!(Cache::MINIO.hits(0.5), 0.5);
+    /// assert_eq!(Cache::MINIO.hit_rate(0.5), 0.5);
     /// // 0.5 + 0.5 ln 0.5
-    /// assert!((Cache::LRU.hits(0.5) - 0.153_426_4).abs() < 1e-7);
-    /// assert_eq!([Cache::LRU.hits(0.0), Cache::LRU.hits(1.0), Cache::LRU.hits(2.0)], [0.0, 1.0, 1.0]);
+    /// assert!((Cache::LRU.hit_rate(0.5) - 0.153_426_4).abs() < 1e-7);
+    /// assert_eq!([Cache::LRU.hit_rate(0.0), Cache::LRU.hit_rate(1.0), Cache::LRU.hit_rate(2.0)], [0.0, 1.0, 1.0]);
     /// ```
-    pub fn hits(self, cached: f64) -> f64 {
+    pub fn hit_rate(self, cached: f64) -> f64 {
         let cached = cached.clamp(0.0, 1.0);
         let left = 1.0 - cached;
         if cached <= 0.0 || left <= 0.0 {
@@ -43,8 +43,8 @@ impl Cache {
 
     /// The cache with this hit rate when the share `cached` of the data fits; outside the two bounds, the nearer one.
     /// None where both bounds have the same hit rate, as where nothing or everything fits.
-    pub fn placed(cached: f64, hits: f64) -> Option<Self> {
-        let [minio, lru] = [Cache::MINIO, Cache::LRU].map(|cache| cache.hits(cached));
+    pub fn from_hit_rate(cached: f64, hits: f64) -> Option<Self> {
+        let [minio, lru] = [Cache::MINIO, Cache::LRU].map(|cache| cache.hit_rate(cached));
         let span = (minio / lru).ln();
         (span.is_finite() && span > 0.0).then(|| {
             let down = (minio / hits.max(f64::MIN_POSITIVE)).ln();
@@ -86,7 +86,7 @@ mod tests {
                 }
             }
             let share = hits as f64 / 10_000.0;
-            assert!((share - Cache::LRU.hits(cached)).abs() < 0.015, "{cached}: {share}");
+            assert!((share - Cache::LRU.hit_rate(cached)).abs() < 0.015, "{cached}: {share}");
         }
     }
 
@@ -94,16 +94,16 @@ mod tests {
         #[test]
         fn a_cache_is_placed_where_it_is(lru in 0.0..=1.0, cached in 0.01..0.99) {
             let cache = Cache { lru };
-            let [low, high] = [Cache::LRU, Cache::MINIO].map(|bound| bound.hits(cached));
-            prop_assert!((low..=high).contains(&(cache.hits(cached).clamp(low, high))));
-            prop_assert!((Cache::placed(cached, cache.hits(cached)).unwrap().lru - lru).abs() < 1e-6);
+            let [low, high] = [Cache::LRU, Cache::MINIO].map(|bound| bound.hit_rate(cached));
+            prop_assert!((low..=high).contains(&(cache.hit_rate(cached).clamp(low, high))));
+            prop_assert!((Cache::from_hit_rate(cached, cache.hit_rate(cached)).unwrap().lru - lru).abs() < 1e-6);
         }
     }
 
     #[test]
     fn what_lies_beyond_the_bounds_is_the_nearer_one_and_without_room_there_is_nothing_to_place() {
-        assert_eq!(Cache::placed(0.5, 0.9), Some(Cache::MINIO));
-        assert_eq!(Cache::placed(0.5, 0.0), Some(Cache::LRU));
-        assert_eq!((Cache::placed(0.0, 0.0), Cache::placed(1.0, 1.0)), (None, None));
+        assert_eq!(Cache::from_hit_rate(0.5, 0.9), Some(Cache::MINIO));
+        assert_eq!(Cache::from_hit_rate(0.5, 0.0), Some(Cache::LRU));
+        assert_eq!((Cache::from_hit_rate(0.0, 0.0), Cache::from_hit_rate(1.0, 1.0)), (None, None));
     }
 }

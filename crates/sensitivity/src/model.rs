@@ -84,7 +84,7 @@ impl Data {
 
     /// The share that was found in memory when reading took so many seconds; none where storage is not slower than
     /// memory.
-    pub fn hits(&self, seconds: f64) -> Option<f64> {
+    pub fn hit_rate(&self, seconds: f64) -> Option<f64> {
         let [nothing, all] = [0.0, 1.0].map(|hits| self.fetch(hits));
         (nothing > all).then(|| ((nothing - seconds) / (nothing - all)).clamp(0.0, 1.0))
     }
@@ -138,7 +138,7 @@ impl Model {
     /// that was not measured may be anywhere between its two bounds.
     pub fn epoch(&self, cpus: f64, cached: f64) -> Estimate {
         let compute = self.compute(cpus);
-        let fetch = |data: Data, cache: Cache| data.fetch(cache.hits(cached));
+        let fetch = |data: Data, cache: Cache| data.fetch(cache.hit_rate(cached));
         let [side_by_side, in_turn] = self.overlap_ends();
         let fastest = self.data.with_storage_at(|[_, fastest]| fastest);
         let slowest = self.data.with_storage_at(|[slowest, _]| slowest);
@@ -157,8 +157,9 @@ impl Model {
     /// is, or may be, too slow. Reading and computing are assumed to overlap where that was not measured.
     pub fn needed(&self, cpus: f64, cached: f64) -> Option<Estimate> {
         let compute = self.compute(cpus);
-        let with =
-            |cache: Cache, overlap: Overlap, compute: f64| self.data.needed(cache.hits(cached), overlap.room(compute));
+        let with = |cache: Cache, overlap: Overlap, compute: f64| {
+            self.data.needed(cache.hit_rate(cached), overlap.room(compute))
+        };
         let [side_by_side, in_turn] = self.overlap.map_or([Overlap::SIDE_BY_SIDE; 2], MeasuredOverlap::ends);
         let likely = compute.likely.and_then(|compute| {
             let [fast, slow] = self.caches().map(|cache| with(cache, self.overlap(), compute));
@@ -174,7 +175,7 @@ impl Model {
         let compute = self.compute(cpus).likely?;
         let (caches, overlaps) = (self.caches(), self.overlap_ends());
         let [fast, slow] =
-            [0, 1].map(|end: usize| self.data.fetch(caches[end].hits(cached)) > overlaps[end].room(compute));
+            [0, 1].map(|end: usize| self.data.fetch(caches[end].hit_rate(cached)) > overlaps[end].room(compute));
         (fast == slow).then_some(fast)
     }
 
@@ -192,7 +193,7 @@ impl Model {
     /// worth a measurement.
     pub fn worth_measuring(&self, cpus: f64, shares: &[f64]) -> Option<f64> {
         let compute = self.compute(cpus).likely?;
-        let epoch = |cache: Cache, cached: f64| self.overlap().epoch(self.data.fetch(cache.hits(cached)), compute);
+        let epoch = |cache: Cache, cached: f64| self.overlap().epoch(self.data.fetch(cache.hit_rate(cached)), compute);
         let gain = |cached: f64| epoch(Cache::LRU, cached) / epoch(Cache::MINIO, cached) - 1.0;
         let gains = shares.iter().map(|cached| (*cached, gain(*cached)));
         gains.filter(|(_, gain)| *gain > WORTH).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cached, _)| cached)
@@ -201,7 +202,7 @@ impl Model {
     /// The cache that explains an epoch of so many seconds; none where computing took as long, or both bounds fit.
     pub fn cache_of(&self, cpus: f64, cached: f64, seconds: f64) -> Option<Cache> {
         let reading = self.overlap().reading(seconds, self.compute(cpus).likely?)?;
-        Cache::placed(cached, self.data.hits(reading)?)
+        Cache::from_hit_rate(cached, self.data.hit_rate(reading)?)
     }
 
     /// The overlap that explains an epoch of `seconds`, within `between`, whose data all came from storage. None where

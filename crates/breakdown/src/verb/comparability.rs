@@ -28,13 +28,13 @@ impl Sides<'_> {
     ///
     /// # Errors
     /// A recording that is given twice.
-    pub fn once(&self) -> Result<()> {
+    pub fn check_unique(&self) -> Result<()> {
         let earlier = |side: &[&Run], at: usize| side[..at].iter().any(|earlier| earlier.is_same_as(side[at]));
         let again = self.0.iter().find_map(|side| (0..side.len()).find(|at| earlier(side, *at)).map(|at| side[at]));
         match again.and_then(|run| run.traces.first()) {
             Some(ranked) => Err(Error::usage("holds the same events as another recording of its side")
                 .file(&ranked.trace.file)
-                .expected("recordings made one by one")
+                .expected("distinct recordings")
                 .help("name it once")),
             None => Ok(()),
         }
@@ -44,7 +44,7 @@ impl Sides<'_> {
         let [before, after] = &self.0;
         let same = before.iter().find(|run| after.iter().any(|other| other.is_same_as(run)))?;
         let file = same.traces.first()?.trace.file.display();
-        Some(format!("the same recording is before and after, which differs from itself in nothing: {file}"))
+        Some(format!("the same recording is given before and after: {file}"))
     }
 
     fn python(&self) -> Option<String> {
@@ -76,7 +76,7 @@ impl Sides<'_> {
 
     fn markers(&self) -> Option<String> {
         let marked = |run: &Run| one(run.breakdown.ranks.iter().map(|rank| marked(&rank.markers)).collect());
-        self.differ(marked).map(|sides| format!("iterations are not the same thing: {sides}"))
+        self.differ(marked).map(|sides| format!("iterations are marked differently: {sides}"))
     }
 
     /// Warnings about training compared with inference, detected by their backward passes and optimizer steps.

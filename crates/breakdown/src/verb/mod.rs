@@ -187,7 +187,7 @@ impl Breakdown {
         let after = Run::read_recordings(&self.compare, &options, progress)?;
         // Warnings about comparability come first.
         let sides = Sides([&before, &after].map(|side| side.all().collect()));
-        sides.once()?;
+        sides.check_unique()?;
         let mut warnings = sides.unlike();
         let of_sides = [("before", &before), ("after", &after)].into_iter().flat_map(|(name, recordings)| {
             recordings.all().flat_map(Run::warnings).map(move |warning| (name, warning))

@@ -1,8 +1,8 @@
 //! Functions of one element and of two, choices, and dropout.
 
+use super::activations::{Activation, Binary, Family};
 use super::effects::{Auxiliary, Backward, Gradient, Needs, Storage, Traffic};
 use super::facts::{At, Coupling, Facts, Nature};
-use super::functions::{Activation, Binary, Family};
 use crate::Shape;
 
 impl Activation {

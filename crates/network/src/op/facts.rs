@@ -1,9 +1,9 @@
 //! Facts about an operation at its position in a network, for any device and framework. Costs, memory, time, pruning and the
 //! workers read them.
 
+use super::activations::{Activation, Binary};
 use super::attributes::{Affine, Conv, ConvTranspose, Embedding, Linear, Unknown, Volume, Window};
 use super::effects::{Auxiliary, Gradient, Needs, Storage, Traffic, Weight};
-use super::functions::{Activation, Binary};
 use super::recurrent::Recurrent;
 use crate::{Node, Shape};
 

@@ -1,9 +1,9 @@
 //! Inputs of a network: tensors of numbers, of integers such as the ids of words, of truths such as masks.
 
 use super::Op;
+use super::activations::Activation;
 use super::effects::{Gradient, Storage};
 use super::facts::{Coupling, Facts, Nature};
-use super::functions::Activation;
 use crate::Shape;
 
 perf4sight_base::words! {

@@ -1,11 +1,11 @@
 //! The operations of a network with their attributes; sizes that follow from the input are not repeated here.
 
+mod activations;
 mod attributes;
 mod effects;
 mod elementwise;
 mod embedding;
 mod facts;
-mod functions;
 mod input;
 mod movement;
 mod normalisation;
@@ -16,12 +16,12 @@ mod recurrent;
 mod unknown;
 mod volume;
 
+pub use activations::{Activation, Binary};
 pub use attributes::{
     Affine, Conv, ConvTranspose, Embedding, Layout, Linear, Operand, Original, Unknown, Volume, Window,
 };
 pub use effects::{Auxiliary, Backward, Gradient, Needs, Spans, Storage, Traffic, Weight};
 pub use facts::{At, Coupling, Facts, Nature};
-pub use functions::{Activation, Binary};
 pub use input::{Element, Input};
 pub use movement::{Fill, Pick};
 pub use places::{ArgMax, Beyond, Fold, GridSample, TopK};

@@ -6,9 +6,9 @@ use crate::call::{Call, Misfit, Outcome};
 use crate::curves;
 use crate::curves::{Curve, is_spelled_out, recognised};
 use crate::fold;
-use crate::names;
 use crate::notes::{self, reads_parameter};
 use crate::number::{Number, product};
+use crate::operator_names;
 use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single};
@@ -20,7 +20,7 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
         "Clip" => clip(to, call),
         "Where" => choice(to, call),
         "IsNaN" => no_number(to, call),
-        other => match (names::activation(other), names::binary(other)) {
+        other => match (operator_names::activation(other), operator_names::binary(other)) {
             (Some(activation), _) => activate(to, call, activation),
             (None, Some(binary)) => arithmetic(to, call, binary),
             (None, None) => function(to, call),

@@ -24,7 +24,7 @@ mod volume;
 mod whole_attention;
 
 use super::call::{Call, Misfit, Outcome};
-use super::names;
+use super::operator_names;
 use super::translate::Translation;
 
 pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
@@ -37,7 +37,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
     if call.features().next().is_none() {
         return fixed::translate(to, call);
     }
-    if let Some(reduction) = names::reduction(call.node.op_type()) {
+    if let Some(reduction) = operator_names::reduction(call.node.op_type()) {
         return pooling::reduce(to, call, reduction);
     }
     match call.node.op_type() {

@@ -2,8 +2,8 @@
 //! channels of the values that they meet.
 
 use super::Kept;
-use crate::names;
 use crate::number::{Dims, Number};
+use crate::operator_names;
 use crate::reader::Seen;
 use crate::schema::{GraphProto, NodeProto, TensorProto};
 use crate::tensor;
@@ -144,7 +144,7 @@ impl<'a> Places<'a> {
             "PRelu" if place == 1 => true,
             "Gemm" if place == 2 => true,
             "Where" => true,
-            other if names::binary(other).is_some() => true,
+            other if operator_names::binary(other).is_some() => true,
             _ => return None,
         };
         let met = self.met(output, node)?;

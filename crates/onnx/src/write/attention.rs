@@ -15,18 +15,18 @@ impl Writer<'_> {
         let scale = self.constant(node, "scale", with::scalar(features.powf(-0.25)));
         let mut order: Vec<i64> = (0..=rank as i64).collect();
         order.swap(rank - 1, rank);
-        self.step(&name("query"), "Mul", vec![query, scale.clone()], vec![]);
-        self.step(&name("turned"), "Transpose", vec![key], vec![with::ints("perm", order)]);
-        self.step(&name("key"), "Mul", vec![name("turned"), scale], vec![]);
-        self.step(&name("scores"), "MatMul", vec![name("query"), name("key")], vec![]);
+        self.push_node(&name("query"), "Mul", vec![query, scale.clone()], vec![]);
+        self.push_node(&name("turned"), "Transpose", vec![key], vec![with::ints("perm", order)]);
+        self.push_node(&name("key"), "Mul", vec![name("turned"), scale], vec![]);
+        self.push_node(&name("scores"), "MatMul", vec![name("query"), name("key")], vec![]);
         let scores = match inputs.next() {
             Some(added) => {
-                self.step(&name("sum"), "Add", vec![name("scores"), added], vec![]);
+                self.push_node(&name("sum"), "Add", vec![name("scores"), added], vec![]);
                 name("sum")
             }
             None => name("scores"),
         };
-        self.step(&name("weights"), "Softmax", vec![scores], vec![with::int("axis", rank as i64)]);
+        self.push_node(&name("weights"), "Softmax", vec![scores], vec![with::int("axis", rank as i64)]);
         self.emit(node, "MatMul", vec![name("weights"), value], vec![]);
     }
 }

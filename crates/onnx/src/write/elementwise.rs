@@ -3,7 +3,7 @@
 
 use super::{Writer, data_type};
 use crate::attributes as with;
-use crate::names;
+use crate::operator_names;
 use crate::schema::AttributeProto;
 use crate::schema::tensor_proto::DataType;
 use perf4sight_network::{Activation, Binary, Element, Node};
@@ -13,7 +13,7 @@ pub(super) const SOME_CONSTANT: f32 = 2.0;
 
 impl Writer<'_> {
     pub(super) fn activation(&mut self, node: &Node, activation: Activation) {
-        let operator = names::of_activation(activation);
+        let operator = operator_names::of_activation(activation);
         if operator == "Clip" {
             // The bounds of other clips do not change their cost.
             let high = if activation == Activation::Relu6 { 6.0 } else { SOME_CONSTANT };
@@ -35,13 +35,13 @@ impl Writer<'_> {
     fn gated(&mut self, node: &Node) {
         let gate = format!("{}/gate", node.name);
         let mut inputs = self.inputs(node);
-        self.step(&gate, "Sigmoid", inputs.clone(), vec![]);
+        self.push_node(&gate, "Sigmoid", inputs.clone(), vec![]);
         inputs.push(gate);
         self.emit(node, "Mul", inputs, vec![]);
     }
 
     pub(super) fn binary(&mut self, node: &Node, binary: Binary) {
-        let operator = names::of_binary(binary);
+        let operator = operator_names::of_binary(binary);
         if matches!(binary, Binary::And | Binary::Or | Binary::Xor) {
             return self.logical(node, operator);
         }
@@ -87,7 +87,7 @@ impl Writer<'_> {
 
     fn truth(&mut self, node: &Node, place: usize, input: String) -> String {
         let name = format!("{}/truth_{place}", node.name);
-        self.step(&name, "Cast", vec![input], vec![with::int("to", DataType::Bool as i64)]);
+        self.push_node(&name, "Cast", vec![input], vec![with::int("to", DataType::Bool as i64)]);
         name
     }
 
@@ -100,15 +100,15 @@ impl Writer<'_> {
         attributes: Vec<AttributeProto>,
     ) {
         let said = format!("{}/said", node.name);
-        self.step(&said, operator, inputs, attributes);
-        self.called(node.name.clone());
+        self.push_node(&said, operator, inputs, attributes);
+        self.rename_last(node.name.clone());
         self.number(node, said);
     }
 
     /// A cast of an operator's result to the node's element type.
     pub(super) fn number(&mut self, node: &Node, said: String) {
-        self.step(&node.name, "Cast", vec![said], vec![with::int("to", data_type(node.element) as i64)]);
-        self.called(format!("{}/number", node.name));
+        self.push_node(&node.name, "Cast", vec![said], vec![with::int("to", data_type(node.element) as i64)]);
+        self.rename_last(format!("{}/number", node.name));
     }
 
     /// A uniform number for every sample, and a comparison with the rate: much as exporters write `torch.bernoulli_`.
@@ -118,12 +118,12 @@ impl Writer<'_> {
         let [rate, keep] =
             [("rate", rate), ("keep", 1.0 - rate)].map(|(what, value)| self.constant(node, what, with::scalar(value)));
         let name = |part: &str| format!("{}/{part}", node.name);
-        self.step(&name("shape"), "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
-        self.step(&name("one"), "ConstantOfShape", vec![name("shape")], vec![]);
-        self.step(&name("drawn"), "RandomUniformLike", vec![name("one")], vec![]);
-        self.step(&name("above"), "Greater", vec![name("drawn"), rate], vec![]);
-        self.step(&name("kept"), "Cast", vec![name("above")], vec![with::int("to", DataType::Float as i64)]);
-        self.step(&name("scaled"), "Div", vec![name("kept"), keep], vec![]);
+        self.push_node(&name("shape"), "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
+        self.push_node(&name("one"), "ConstantOfShape", vec![name("shape")], vec![]);
+        self.push_node(&name("drawn"), "RandomUniformLike", vec![name("one")], vec![]);
+        self.push_node(&name("above"), "Greater", vec![name("drawn"), rate], vec![]);
+        self.push_node(&name("kept"), "Cast", vec![name("above")], vec![with::int("to", DataType::Float as i64)]);
+        self.push_node(&name("scaled"), "Div", vec![name("kept"), keep], vec![]);
         let inputs = self.inputs(node).into_iter().chain([name("scaled")]).collect();
         self.emit(node, "Mul", inputs, vec![]);
     }

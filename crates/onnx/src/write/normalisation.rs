@@ -13,14 +13,14 @@ impl Writer<'_> {
         if axis > 0 {
             let rows = self.integers(node, "rows", std::iter::once(-1).chain(dims[axis..].iter().copied()).collect());
             let name = format!("{}/input", node.name);
-            self.step(&name, "Reshape", vec![inputs[0].clone(), rows], vec![]);
+            self.push_node(&name, "Reshape", vec![inputs[0].clone(), rows], vec![]);
             inputs = vec![name];
         }
         let channels = node.shape.dims()[axis];
         inputs
             .extend(["weight", "bias", "running_mean", "running_var"].map(|name| self.weight(node, name, &[channels])));
         let name = if axis > 0 { format!("{}/result", node.name) } else { node.name.clone() };
-        self.step(&name, "BatchNormalization", inputs, vec![with::int("training_mode", 1)]);
+        self.push_node(&name, "BatchNormalization", inputs, vec![with::int("training_mode", 1)]);
         if let Some(written) = self.graph.node.last_mut() {
             written.output.extend(["mean", "var"].map(|name| format!("{}/{name}", node.name)));
         }
@@ -62,7 +62,7 @@ impl Writer<'_> {
         let name = format!("{}/{what}", node.name);
         let mut number = with::scalar(value);
         number.dims = vec![1];
-        self.step(&name, "ConstantOfShape", vec![shape], vec![with::tensor("value", number)]);
+        self.push_node(&name, "ConstantOfShape", vec![shape], vec![with::tensor("value", number)]);
         name
     }
 }

@@ -100,15 +100,15 @@ impl Writer<'_> {
         );
         let batch = self.batch(node, what);
         let [multiples, sum] = ["multiples", ""].map(|word| format!("{}/{what}_{word}", node.name));
-        self.step(&multiples, "Mul", vec![times, batch], vec![]);
-        self.step(&sum, "Add", vec![multiples, rest], vec![]);
+        self.push_node(&multiples, "Mul", vec![times, batch], vec![]);
+        self.push_node(&sum, "Add", vec![multiples, rest], vec![]);
         sum
     }
 
     pub(super) fn batch(&mut self, node: &Node, what: &str) -> String {
         let input = self.network.nodes()[0].name.clone();
         let batch = format!("{}/{what}_batch", node.name);
-        self.step(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
+        self.push_node(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
         batch
     }
 
@@ -119,12 +119,12 @@ impl Writer<'_> {
             Layout::Alone(0) => return source.to_string(),
             Layout::Alone(axis) => {
                 let order = (1..=axis as i64).chain([0]).chain(axis as i64 + 1..=shape.rank() as i64).collect();
-                self.step(&moved, "Transpose", vec![source.to_string()], vec![with::ints("perm", order)]);
+                self.push_node(&moved, "Transpose", vec![source.to_string()], vec![with::ints("perm", order)]);
             }
             Layout::Rows => {
                 let target = std::iter::once(-1).chain(shape.dims().iter().skip(1).map(|&dim| dim as i64)).collect();
                 let target = self.integers(node, &format!("rows_{place}"), target);
-                self.step(&moved, "Reshape", vec![source.to_string(), target], vec![]);
+                self.push_node(&moved, "Reshape", vec![source.to_string(), target], vec![]);
             }
         }
         moved
@@ -150,7 +150,7 @@ impl Writer<'_> {
     /// A last step, which gives the node's result under another node name.
     fn named(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
         self.emit(node, operator, inputs, attributes);
-        self.called(format!("{}/batch_first", node.name));
+        self.rename_last(format!("{}/batch_first", node.name));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writes operations that look elements up by position.
 
-use super::{Writer, behind_batch, windowed};
+use super::{Writer, axis_with_batch, windowed};
 use crate::attributes as with;
 use crate::schema::NodeProto;
 use perf4sight_network::{ArgMax, Beyond, Fold, GridSample, Interpolation, Node, TopK};
@@ -10,7 +10,7 @@ impl Writer<'_> {
         let operator = if place.largest { "ArgMax" } else { "ArgMin" };
         let inputs = self.inputs(node);
         let attributes =
-            vec![with::int("axis", behind_batch(place.axis)), with::int("keepdims", i64::from(place.keep))];
+            vec![with::int("axis", axis_with_batch(place.axis)), with::int("keepdims", i64::from(place.keep))];
         self.cast_result(node, operator, inputs, attributes);
     }
 
@@ -18,7 +18,8 @@ impl Writer<'_> {
     pub(super) fn top_k(&mut self, node: &Node, top: &TopK) {
         let count = self.integers(node, "count", vec![top.count as i64]);
         let input = self.inputs(node).into_iter().chain([count]).collect();
-        let attribute = vec![with::int("axis", behind_batch(top.axis)), with::int("largest", i64::from(top.largest))];
+        let attribute =
+            vec![with::int("axis", axis_with_batch(top.axis)), with::int("largest", i64::from(top.largest))];
         let [values, said] = ["values", "said"].map(|what| format!("{}/{what}", node.name));
         let output = if top.places { vec![values, said.clone()] } else { vec![node.name.clone(), said.clone()] };
         let [name, op_type] = [&node.name, "TopK"].map(|word| Some(word.to_string()));
@@ -29,7 +30,7 @@ impl Writer<'_> {
     }
 
     pub(super) fn cum_sum(&mut self, node: &Node, axis: usize) {
-        let axis = self.constant(node, "axis", with::integer(behind_batch(axis)));
+        let axis = self.constant(node, "axis", with::integer(axis_with_batch(axis)));
         self.with_numbers(node, "CumSum", vec![axis], vec![]);
     }
 

@@ -11,7 +11,7 @@ impl Writer<'_> {
         let features = self.network.input_of(node, 0).features();
         let (directions, rows, hidden) = (layer.directions(), layer.rows(), layer.hidden);
         let turned = format!("{}{}", node.name, if layer.batch_first { "/steps_first" } else { STEPS_FIRST });
-        self.step(&turned, "Transpose", self.inputs(node), vec![with::ints("perm", vec![1, 0, 2])]);
+        self.push_node(&turned, "Transpose", self.inputs(node), vec![with::ints("perm", vec![1, 0, 2])]);
         let mut input = vec![turned];
         input.push(self.weight(node, "weight", &[directions, rows, features]));
         input.push(self.weight(node, "weight_hidden", &[directions, rows, hidden]));
@@ -33,6 +33,6 @@ impl Writer<'_> {
         let [name, op_type] = [node.name.as_str(), layer.cell.operator()].map(|word| Some(word.to_string()));
         self.graph.node.push(NodeProto { name, op_type, input, output, attribute, ..Default::default() });
         self.emit(node, "Transpose", vec![result], vec![with::ints("perm", order)]);
-        self.called(format!("{}/batch_first", node.name));
+        self.rename_last(format!("{}/batch_first", node.name));
     }
 }

@@ -1,9 +1,9 @@
 //! Writes operations that change the size of tensors.
 
 use super::elementwise::SOME_CONSTANT;
-use super::{Writer, behind_batch};
+use super::{Writer, axis_with_batch};
 use crate::attributes as with;
-use crate::names::of_reduction;
+use crate::operator_names::of_reduction;
 use crate::schema::AttributeProto;
 use perf4sight_network::{Fill, Interpolation, Node, Pick, Reduction, Shape};
 
@@ -35,16 +35,16 @@ impl Writer<'_> {
         let [turned, copied] = ["turned", "copied"].map(|what| format!("{}/{what}", node.name));
         let axes = batch + 1..node.shape.rank() + 1;
         let there = (1..=batch).chain([0]).chain(axes.clone());
-        self.step(&turned, "Transpose", inputs, order(there.collect()));
-        self.step(&copied, "Identity", vec![turned], vec![]);
-        self.called(node.name.clone());
+        self.push_node(&turned, "Transpose", inputs, order(there.collect()));
+        self.push_node(&copied, "Identity", vec![turned], vec![]);
+        self.rename_last(node.name.clone());
         let back = std::iter::once(batch).chain(0..batch).chain(axes);
         self.emit(node, "Transpose", vec![copied], order(back.collect()));
-        self.called(format!("{}/back", node.name));
+        self.rename_last(format!("{}/back", node.name));
     }
 
     pub(super) fn slice(&mut self, node: &Node, axis: usize, [start, end]: [usize; 2]) {
-        let numbers = [("starts", start as i64), ("ends", end as i64), ("axes", behind_batch(axis))];
+        let numbers = [("starts", start as i64), ("ends", end as i64), ("axes", axis_with_batch(axis))];
         let numbers = numbers.map(|(name, number)| self.integers(node, name, vec![number]));
         self.with_numbers(node, "Slice", numbers.to_vec(), vec![]);
     }
@@ -52,13 +52,13 @@ impl Writer<'_> {
     pub(super) fn every(&mut self, node: &Node, axis: usize, [start, step]: [usize; 2]) {
         // The largest end is beyond any axis.
         let numbers =
-            [("starts", start as i64), ("ends", i64::MAX), ("axes", behind_batch(axis)), ("steps", step as i64)];
+            [("starts", start as i64), ("ends", i64::MAX), ("axes", axis_with_batch(axis)), ("steps", step as i64)];
         let numbers = numbers.map(|(name, number)| self.integers(node, name, vec![number]));
         self.with_numbers(node, "Slice", numbers.to_vec(), vec![]);
     }
 
     pub(super) fn reduce(&mut self, node: &Node, reduction: Reduction, axes: &[usize], keep: bool) {
-        let axes = self.integers(node, "axes", axes.iter().map(|&axis| behind_batch(axis)).collect());
+        let axes = self.integers(node, "axes", axes.iter().map(|&axis| axis_with_batch(axis)).collect());
         self.with_numbers(node, of_reduction(reduction), vec![axes], vec![with::int("keepdims", i64::from(keep))]);
     }
 
@@ -77,10 +77,10 @@ impl Writer<'_> {
     /// Lookups with unknown positions read them when the network runs.
     pub(super) fn pick(&mut self, node: &Node, pick: &Pick) {
         let places = match pick.places.as_slice() {
-            [] => self.places(node, &[pick.count]),
+            [] => self.indices_input(node, &[pick.count]),
             places => self.integers(node, "places", places.iter().map(|&place| place as i64).collect()),
         };
-        self.with_numbers(node, "Gather", vec![places], vec![with::int("axis", behind_batch(pick.axis))]);
+        self.with_numbers(node, "Gather", vec![places], vec![with::int("axis", axis_with_batch(pick.axis))]);
     }
 
     pub(super) fn pad(&mut self, node: &Node, sides: &[[i64; 2]], fill: Fill) {

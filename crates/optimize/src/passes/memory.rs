@@ -1,6 +1,6 @@
 //! Less memory, or more samples for it: recomputation, gradient accumulation, a budget.
 
-use super::optimizer::{OF_CLOSURE, Optimizer, calls_closure, optimizer};
+use super::recorded_optimizer::{OF_CLOSURE, RecordedOptimizer, calls_closure, optimizer};
 use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{NoSync, NoSyncUntilLast, Recompute, alike_passes, recomputes};
 use crate::memory_events::{self, Memory};
@@ -146,7 +146,7 @@ fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
 }
 
 /// Why it is not certain what the optimizer keeps.
-fn doubt(optimizer: Option<Optimizer>) -> Option<String> {
+fn doubt(optimizer: Option<RecordedOptimizer>) -> Option<String> {
     match optimizer {
         Some(optimizer) => optimizer.assumed,
         None => {

@@ -7,7 +7,7 @@ mod joint;
 mod memory;
 mod merges;
 mod op_fusion;
-mod optimizer;
+mod recorded_optimizer;
 mod tensor_fusion;
 
 pub use from_op_fusion::group_lines;

@@ -1,7 +1,7 @@
 //! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
 
 use super::merges::merges;
-use super::optimizer::{OF_CLOSURE, OF_PASSES, calls_closure, optimizer};
+use super::recorded_optimizer::{OF_CLOSURE, OF_PASSES, calls_closure, optimizer};
 use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted, bytes_of_prediction};
 use crate::changes::{FusedGroups, FusedUpdate, Group};
 use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};

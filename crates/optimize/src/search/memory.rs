@@ -26,7 +26,7 @@ impl Searches {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Optimizer, Search};
+    use super::super::{Search, SearchMethod};
     use super::*;
 
     /// Measured with the example, in MB, with two threads: what is said is never less, and less than twice as much.
@@ -41,7 +41,7 @@ mod tests {
             (1_000_000, 16, 3008),
         ];
         for (operations, count, megabytes) in measured {
-            let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 20 };
+            let first = Search { optimizer: SearchMethod::Mcmc, seed: 0, moves: 20 };
             let said = Searches { first, count, folder: std::path::PathBuf::new() }.bytes(operations) / 1_000_000;
             assert!((megabytes..2 * megabytes).contains(&said), "{operations} {count}: {said} MB");
         }

@@ -22,7 +22,7 @@ pub(crate) use searches::identity;
 pub use searches::{GoOn, Searches};
 pub(crate) use units::BYTES_OF_OPERATION;
 pub use units::{Unit, UnitGraph};
-pub use walk::{Optimizer, Search, Visit, Walk};
+pub use walk::{Search, SearchMethod, Visit, Walk};
 
 #[cfg(test)]
 mod tests;

@@ -104,7 +104,7 @@ fn exhaustive(state: &Fused<'_>, pairs: &[(u32, u32)]) -> u64 {
 }
 
 /// A search of a state to its end.
-fn searched<'a>(optimizer: Optimizer, seed: u64, moves: u64, start: &Fused<'a>) -> Walk<'a> {
+fn searched<'a>(optimizer: SearchMethod, seed: u64, moves: u64, start: &Fused<'a>) -> Walk<'a> {
     let mut walk = Walk::new(Search { optimizer, seed, moves }, start);
     walk.run(&mut |_| true);
     walk
@@ -117,7 +117,7 @@ fn the_search_finds_the_optimum_of_small_graphs() {
         let pairs: Vec<(u32, u32)> = graph.pairs().collect();
         let start = Fused::new(&graph, false);
         let best = exhaustive(&start, &pairs);
-        for optimizer in [Optimizer::Mcmc, Optimizer::Mcts] {
+        for optimizer in [SearchMethod::Mcmc, SearchMethod::Mcts] {
             let walk = searched(optimizer, 1, 5_000, &start);
             let found = walk.best();
             // Parting groups leads to orders that fusing alone does not.
@@ -131,7 +131,7 @@ fn the_search_finds_the_optimum_of_small_graphs() {
 fn the_same_seed_finds_the_same_and_nothing_is_worse_than_the_start() {
     let graph = made_up(7, 200);
     let start = Fused::new(&graph, false);
-    for optimizer in Optimizer::ALL {
+    for optimizer in SearchMethod::ALL {
         let [one, other] = [(); 2].map(|()| searched(optimizer, 5, 500, &start));
         assert_eq!(one.checkpoint(), other.checkpoint(), "{optimizer:?}");
         // A step of the tree is seventeen moves at most.
@@ -143,7 +143,7 @@ fn the_same_seed_finds_the_same_and_nothing_is_worse_than_the_start() {
 #[test]
 fn an_interrupted_search_goes_on_as_if_it_had_not_been() {
     let folder = tempfile::tempdir().unwrap();
-    for (optimizer, operations) in Optimizer::ALL.into_iter().flat_map(|one| [(one, 200), (one, 6)]) {
+    for (optimizer, operations) in SearchMethod::ALL.into_iter().flat_map(|one| [(one, 200), (one, 6)]) {
         let graph = made_up(7, operations);
         let start = Fused::new(&graph, false);
         let first = Search { optimizer, seed: 3, moves: 900 };
@@ -170,7 +170,7 @@ fn a_search_is_gone_on_with_if_it_is_the_same_and_whole() {
     let folder = tempfile::tempdir().unwrap();
     let [graph, other] = [7, 8].map(|seed| made_up(seed, 60));
     let [start, changed] = [&graph, &other].map(|graph| Fused::new(graph, false));
-    let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 300 };
+    let first = Search { optimizer: SearchMethod::Mcmc, seed: 0, moves: 300 };
     let searches = Searches { first, count: 1, folder: folder.path().to_owned() };
     searches.run(&[first], &start, &|_| true).unwrap();
     let known = |search: Search, start: &Fused<'_>| searches.known(search, start).unwrap().evaluated();
@@ -200,7 +200,7 @@ fn a_long_chain_becomes_one_group() {
     (1..count).for_each(|own| connect(&mut graph, own - 1, own));
     graph.readers = graph.outputs.clone();
     let start = Fused::new(&graph, false);
-    let mut walk = Walk::new(Search { optimizer: Optimizer::Dp, seed: 0, moves: count.into() }, &start);
+    let mut walk = Walk::new(Search { optimizer: SearchMethod::Dp, seed: 0, moves: count.into() }, &start);
     walk.run(&mut |_| true);
     assert_eq!((walk.best().groups().len(), walk.best().step()), (1, 1_000));
 }

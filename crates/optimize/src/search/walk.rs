@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 words! {
     /// How states are searched.
-    pub enum Optimizer: "optimizer" {
+    pub enum SearchMethod: "optimizer" {
         /// Each move along the critical path that makes the step shorter, until there is none.
         Dp = "dp",
         /// That, then random moves that are kept if they make the step shorter, sometimes if they do not.
@@ -26,7 +26,7 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Search {
     /// The way.
-    pub optimizer: Optimizer,
+    pub optimizer: SearchMethod,
     /// The same seed finds the same.
     pub seed: u64,
     /// Moves to evaluate: no more are begun when there are so many.
@@ -178,12 +178,12 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Optimizer {
+impl SearchMethod {
     /// What it begins with.
     fn phase(self, start: &Fused<'_>) -> Phase {
         match self {
-            Optimizer::Dp | Optimizer::Mcmc => Phase::CriticalPath(CriticalPath::of(start)),
-            Optimizer::Mcts => Phase::Tree(Tree::of(start)),
+            SearchMethod::Dp | SearchMethod::Mcmc => Phase::CriticalPath(CriticalPath::of(start)),
+            SearchMethod::Mcts => Phase::Tree(Tree::of(start)),
         }
     }
 }
@@ -199,7 +199,7 @@ impl Phase {
             },
             Phase::CriticalPath(mut path) => match path.step(walk) {
                 true => Phase::CriticalPath(path),
-                false if optimizer == Optimizer::Mcmc => Chain::of(walk).map_or(Phase::Ended, Phase::Chain),
+                false if optimizer == SearchMethod::Mcmc => Chain::of(walk).map_or(Phase::Ended, Phase::Chain),
                 false => Phase::Ended,
             },
             Phase::Chain(mut chain) => {

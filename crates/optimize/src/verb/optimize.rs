@@ -4,7 +4,7 @@ use super::choose_plan::ChoosePlan;
 use super::half_precision;
 use super::strategy::{SEARCHES, Strategy};
 use crate::passes::{PASSES, Wanted};
-use crate::search::{Optimizer, Search, Searches};
+use crate::search::{Search, SearchMethod, Searches};
 use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::communication::Algorithm;
@@ -98,7 +98,7 @@ fn passes() -> Vec<&'static str> {
 }
 
 fn optimizers() -> Vec<&'static str> {
-    Optimizer::ALL.map(Optimizer::name).to_vec()
+    SearchMethod::ALL.map(SearchMethod::name).to_vec()
 }
 
 /// The request.
@@ -147,7 +147,7 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
     let request = Request::parse(values, Vec::new())?;
     let out = values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize"));
     let first = Search {
-        optimizer: values.named("optimizer", Optimizer::parse)?,
+        optimizer: values.named("optimizer", SearchMethod::parse)?,
         seed: values.get("seed")?,
         moves: values.get("moves")?,
     };
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(strategy.passes, ["tensor_fusion", "amp"]);
         assert_eq!(
             (strategy.out, strategy.wanted.searches.first.optimizer),
-            (PathBuf::from("optimize"), Optimizer::Mcmc)
+            (PathBuf::from("optimize"), SearchMethod::Mcmc)
         );
         let plans = parsed(&[("plans", "plans.csv"), ("model", "model.json")]);
         assert!(matches!(plans, Ok(Optimize::Plans(_))));

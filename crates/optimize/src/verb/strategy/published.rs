@@ -2,7 +2,7 @@
 
 use super::{MEMORY, SEARCHES, Strategy};
 use crate::passes::{PASSES, Wanted};
-use crate::search::{Optimizer, Search, Searches};
+use crate::search::{Search, SearchMethod, Searches};
 use crate::verb::half_precision;
 use crate::verb::operations::{self, TRAIN_AMP, TRAIN_GPU};
 use perf4sight_base::error::{Error, Result};
@@ -54,7 +54,7 @@ fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
     };
     let out = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| first.clone()).join(WORKSPACE);
     let first = Search {
-        optimizer: values.named("optimizer", |word| Optimizer::parse(&word.to_ascii_lowercase()))?,
+        optimizer: values.named("optimizer", |word| SearchMethod::parse(&word.to_ascii_lowercase()))?,
         seed: 0,
         moves: MOVES,
     };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::changes::Autocast;
-use crate::search::{Optimizer, Search, Searches};
+use crate::search::{Search, SearchMethod, Searches};
 use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Console, Mode, Settings};
@@ -23,7 +23,7 @@ fn context() -> Context {
 }
 
 fn strategy(recorded: &str, out: &Path) -> Strategy {
-    let first = Search { optimizer: Optimizer::Mcmc, seed: 3, moves: 300 };
+    let first = Search { optimizer: SearchMethod::Mcmc, seed: 3, moves: 300 };
     Strategy {
         traces: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks").join(recorded)],
         passes: Vec::new(),

@@ -1,7 +1,7 @@
 //! Steps as they are predicted by a graph that was built without them: what a replay is worth for a step that it has not
 //! seen.
 
-use super::load::{Load, Works};
+use super::slowdown::{SlowdownFactors, WorkIndex};
 use super::{Rows, longest};
 use crate::collectives::Exchanges;
 use crate::graph::StepGraph;
@@ -56,11 +56,11 @@ pub(super) fn predict(rows: &Rows, job: &Job, exchanges: &Exchanges) -> Result<V
         // Once for all steps: the median of every operation over many steps takes longer than a replay.
         let usual = others.usual();
         let predicted_time = time(&others.as_recorded_by(&usual));
-        let works = Works::of(&usual);
+        let index = WorkIndex::of(&usual);
         let own: Vec<_> = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations).collect();
         let under_load = |own: &[u64]| {
             let mut loaded = usual.clone();
-            Load::of(&usual, &works, own).on(&mut loaded, &works);
+            SlowdownFactors::of(&usual, &index, own).apply_to(&mut loaded, &index);
             time(&loaded)
         };
         predicted.par_extend(own.into_par_iter().map(|((step, ranks), own)| LeftOut {

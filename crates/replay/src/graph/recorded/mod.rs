@@ -15,11 +15,11 @@ mod durations;
 mod issuing;
 mod joins;
 mod left_out;
-mod load;
 mod meeting;
 mod memory;
 mod passes;
 mod rows;
+mod slowdown;
 mod stream_waits;
 mod streams;
 mod threads;
@@ -37,10 +37,10 @@ use crate::collectives::Exchanges;
 use crate::ranks::Job;
 use crate::simulate::simulate;
 use assembly::Assembly;
-use load::{Load, Works};
 use perf4sight_base::error::Result;
 use rayon::prelude::*;
 use rows::RankStep;
+use slowdown::{SlowdownFactors, WorkIndex};
 use std::collections::BTreeMap;
 
 /// The graph of a job's steps.
@@ -111,14 +111,17 @@ impl Recorded {
         if self.varies {
             return self.typical.clone();
         }
-        let works = Works::of(usual);
+        let works = WorkIndex::of(usual);
         let mut by_time: Vec<usize> = (0..self.steps.len()).collect();
         by_time.sort_by_key(|index| self.recorded[*index]);
         let middle = [by_time.len().saturating_sub(1) / 2, by_time.len() / 2].map(|place| {
-            by_time.get(place).map(|index| Load::of(usual, &works, &self.durations[*index])).unwrap_or_default()
+            by_time
+                .get(place)
+                .map(|index| SlowdownFactors::of(usual, &works, &self.durations[*index]))
+                .unwrap_or_default()
         });
         let mut loaded = usual.clone();
-        let queues = middle[0].between(&middle[1]).on(&mut loaded, &works);
+        let queues = middle[0].mean_with(&middle[1]).apply_to(&mut loaded, &works);
         loaded.with_queues(&queues)
     }
 

@@ -49,7 +49,7 @@ const FUSED: [(&str, u64, [f64; 2]); 4] =
 
 /// An optimizer of a recorded step.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Optimizer {
+pub(super) struct RecordedOptimizer {
     /// The name of its class.
     pub name: String,
     /// How many tensors of the size of the weights it keeps at least.
@@ -61,10 +61,10 @@ pub(super) struct Optimizer {
 }
 
 /// The optimizer of a step; none where no range of one was recorded.
-pub(super) fn optimizer(graph: &Graph) -> Option<Optimizer> {
+pub(super) fn optimizer(graph: &Graph) -> Option<RecordedOptimizer> {
     let calls = graph.calls();
     let name = calls.names().find_map(|name| Some(name.strip_prefix(RANGE)?.split('.').next()?.to_owned()))?;
-    let mut optimizer = Optimizer::of(name, &operations(calls));
+    let mut optimizer = RecordedOptimizer::of(name, &operations(calls));
     let is_sparse = calls.names().any(|name| SPARSE.iter().any(|part| name.contains(part)));
     let is_dtensor = calls.names().any(|name| OF_DTENSOR.iter().any(|own| name.starts_with(own)));
     let takes_dtensor = TAKES_DTENSOR.iter().any(|name| optimizer.name.eq_ignore_ascii_case(name));
@@ -92,11 +92,11 @@ fn operations(calls: &Calls) -> BTreeSet<&str> {
     calls.all().filter(is_inside).map(|call| calls.name(call)).collect()
 }
 
-impl Optimizer {
+impl RecordedOptimizer {
     fn of(name: String, operations: &BTreeSet<&str>) -> Self {
         let Some((known, states)) = STATES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) else {
             let assumed = Some(format!("what {name} keeps of each weight is not known, and taken to be nothing"));
-            return Optimizer { name, states: 0, assumed, fused: None };
+            return RecordedOptimizer { name, states: 0, assumed, fused: None };
         };
         let ran = |names: &[&str]| names.iter().any(|name| operations.contains(name));
         let more = MORE.iter().any(|(own, shown)| own == known && ran(shown));
@@ -108,7 +108,7 @@ impl Optimizer {
         let is_fused = operations.iter().any(|name| name.starts_with("aten::_fused_"));
         let can_be = !operations.is_empty() && !is_fused;
         let row = FUSED.iter().find(|(own, keeps, _)| own == known && *keeps == states).filter(|_| can_be);
-        Optimizer { name, states, assumed, fused: row.map(|(.., [each, all])| all / each) }
+        RecordedOptimizer { name, states, assumed, fused: row.map(|(.., [each, all])| all / each) }
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use perf4sight_replay::graph::Builder;
 
     fn of(name: &str, operations: &[&str]) -> (u64, bool) {
-        let optimizer = Optimizer::of(name.to_owned(), &operations.iter().copied().collect());
+        let optimizer = RecordedOptimizer::of(name.to_owned(), &operations.iter().copied().collect());
         (optimizer.states, optimizer.assumed.is_none())
     }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn an_update_in_one_kernel_reads_and_writes_less() {
         let fused = |name: &str, operations: &[&str]| {
-            Optimizer::of(name.to_owned(), &operations.iter().copied().collect()).fused
+            RecordedOptimizer::of(name.to_owned(), &operations.iter().copied().collect()).fused
         };
         assert_eq!(fused("AdamW", &["aten::lerp_", "aten::addcmul_"]), Some(7.0 / 20.0));
         for (name, operations) in

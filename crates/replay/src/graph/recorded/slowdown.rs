@@ -1,7 +1,7 @@
-//! How much longer the work of each rank took in a step than it usually does. Other programs disturb something else in every
-//! step: that is in no median of an operation and in every sum, so that steps are longer than the medians of their operations.
-//! They come and go within a step, so that one factor for each rank, kind of work and stretch between the exchanges that the
-//! rank takes part in holds it.
+//! How much longer the work of each rank took in a step than it usually does.
+//!
+//! Other programs slow different operations in each step. Medians of operations hide this, sums do not: steps are longer than the medians of
+//! their operations. One factor for each rank, kind of work and span between the collectives of the rank describes it.
 
 use crate::graph::queues::{self, Queues};
 use crate::graph::step::StepGraph;
@@ -9,17 +9,17 @@ use crate::graph::{Kind, NodeId};
 use crate::simulate::simulate;
 use std::collections::{HashMap, HashSet};
 
-/// The rank of work, its kind, and how many exchanges the rank launched before. Transfers are of no rank, and all alike.
-type Work = (Option<u32>, Kind, u32);
+/// The rank of work, its kind, and how many collectives the rank launched before. Transfers are of no rank, and all alike.
+type WorkKey = (Option<u32>, Kind, u32);
 
 /// Factors of the usual times by the number of the work; none where that usually takes no time.
 #[derive(Default)]
-pub(super) struct Load(Vec<Option<f64>>);
+pub(super) struct SlowdownFactors(Vec<Option<f64>>);
 
 /// The number of the work that each node of a graph is a part of.
-pub(super) struct Works(Vec<usize>);
+pub(super) struct WorkIndex(Vec<usize>);
 
-impl Works {
+impl WorkIndex {
     pub fn of(step: &StepGraph) -> Self {
         let graph = &step.graph;
         let launches: HashSet<NodeId> =
@@ -31,38 +31,38 @@ impl Works {
                 launched[next.index()] = after.max(launched[next.index()]);
             }
         }
-        let mut numbers: HashMap<Work, usize> = HashMap::new();
+        let mut numbers: HashMap<WorkKey, usize> = HashMap::new();
         let number = |id: NodeId| {
             let next = numbers.len();
             *numbers.entry((graph.resource_of(id).rank, graph.node(id).kind, launched[id.index()])).or_insert(next)
         };
-        Works(graph.ids().map(number).collect())
+        WorkIndex(graph.ids().map(number).collect())
     }
 }
 
-impl Load {
-    /// The load of a step in which nodes took `own` nanoseconds, which usually take as long as in the graph.
-    pub fn of(usual: &StepGraph, works: &Works, own: &[u64]) -> Self {
-        let mut sums = vec![[0, 0]; works.0.iter().max().map_or(0, |last| last + 1)];
-        for ((node, work), own) in usual.graph.nodes().iter().zip(&works.0).zip(own) {
+impl SlowdownFactors {
+    /// Those of a step in which nodes took `own` nanoseconds, which usually take as long as in the graph.
+    pub fn of(usual: &StepGraph, index: &WorkIndex, own: &[u64]) -> Self {
+        let mut sums = vec![[0, 0]; index.0.iter().max().map_or(0, |last| last + 1)];
+        for ((node, work), own) in usual.graph.nodes().iter().zip(&index.0).zip(own) {
             let [all, usually]: &mut [u64; 2] = &mut sums[*work];
             *all += own;
             *usually += node.duration;
         }
         let factor = |[all, usually]: [u64; 2]| (usually > 0).then(|| all as f64 / usually as f64);
-        Load(sums.into_iter().map(factor).collect())
+        SlowdownFactors(sums.into_iter().map(factor).collect())
     }
 
-    /// The mean of two loads.
-    pub fn between(&self, other: &Load) -> Self {
+    /// The mean of both.
+    pub fn mean_with(&self, other: &SlowdownFactors) -> Self {
         let mean = |(one, other): (&Option<f64>, &Option<f64>)| Some(one.as_ref()?.midpoint(*other.as_ref()?));
-        Load(self.0.iter().zip(&other.0).map(mean).collect())
+        SlowdownFactors(self.0.iter().zip(&other.0).map(mean).collect())
     }
 
-    /// Puts this load on a usual step: the delays before its kernels then.
-    pub fn on(&self, step: &mut StepGraph, works: &Works) -> Queues {
+    /// Applies the factors to a usual step, and returns the delays before its kernels that result.
+    pub fn apply_to(&self, step: &mut StepGraph, index: &WorkIndex) -> Queues {
         queues::edit(step, |step| {
-            for (id, work) in step.graph.ids().zip(&works.0) {
+            for (id, work) in step.graph.ids().zip(&index.0) {
                 let factor = self.0.get(*work).copied().flatten().unwrap_or(1.0);
                 let time = step.graph.node(id).duration as f64 * factor;
                 step.graph.set_duration(id, time.round() as u64);
