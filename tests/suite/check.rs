@@ -106,7 +106,7 @@ fn inputs_are_not_replaced() {
     let own = "[predict]\nnetworks = [\"resnet18\"]\nbs = [1]\ntarget = kind.json\noverwrite = True\noutput = [\"kind.json\"]\n";
     both_refuse(own, 3, 6, &others("[predict]"));
     let recorded = "[record]\ncommand = [\"true\"]\nout = foreign\noverwrite = True\n[replay]\nout = new\n";
-    both_refuse(recorded, 3, 3, &others("[replay]"));
+    both_refuse(recorded, 3, 3, "is not of a recording of perf4sight");
     let networks = "[create_network_dataset]\nnetworks = [\"resnet18\"]\npruning_perc = [50]\nmodel_path = theirs\noverwrite = True\n\
                     [predict]\nnetworks = [\"theirs/imagenet\"]\ntarget = orin\nbs = [1]\n";
     both_refuse(networks, 3, 4, &others("[predict]"));
@@ -218,7 +218,7 @@ fn inputs_that_cannot_be_used() {
     both_refuse("[replay]\ntraces = eventless.json\nout = new\n", 4, 2, "without events");
     both_refuse("[record]\ncommand = [\"no-such-program\"]\nout = new\n", 6, 2, "cannot start this command");
     both_refuse("[record]\ncommand = [\"python3\", \"none.py\"]\nout = new\n", 3, 2, "none.py, which does not exist");
-    both_refuse("[detection]\ndata = report\nout = new\n", 4, 2, "no data set to train detectors with");
+    both_refuse("[detection]\ndata = report\nout = new\n", 4, 2, "not a data set to train detectors with");
     let sensitivity = "[sensitivity]\ncommand = [\"true\"]\niterations = 10\nout = new\ncpu = 9000\n";
     both_refuse(sensitivity, 3, 5, "9000");
     let profile = "[profile]\ndevice = simulated\nnetwork = resnet18\nprofile_variables = [\"latency\"]\nbs = [1]\n\

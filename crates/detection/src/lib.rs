@@ -478,7 +478,7 @@ impl Detection {
 fn check_data(data: &Path) -> Result<()> {
     match ["images", LIST].iter().all(|part| data.join(part).exists()) {
         true => Ok(()),
-        false => Err(Error::input("this is not data set to train detectors with")
+        false => Err(Error::input("this is not a data set to train detectors with")
             .file(data)
             .expected(
                 "the layout of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, annotations/trainval.txt",
