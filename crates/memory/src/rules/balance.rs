@@ -127,7 +127,7 @@ pub(super) fn summed_jobs(threads: u64, jobs: u64, samples: u64) -> (u64, u64) {
 }
 
 /// The size of parts, from `least` to `most`, that fills the last one most: the largest of those as good, or the smallest (`best_divider` of
-/// src/cpu/x64/jit_generator.hpp).
+/// src/cpu/x64/jit_uni_1x1_conv_utils.hpp).
 pub(super) fn best_part(whole: u64, least: u64, most: u64, largest: bool) -> u64 {
     let most = most.min(whole).max(1);
     let least = least.min(most).max(1);
