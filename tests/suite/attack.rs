@@ -225,7 +225,7 @@ fn what_is_blocked_ends_with_sigterm_and_what_is_no_file_is_not_waited_for() {
         "predict resnet18 --fingerprint store".to_owned(),
         format!("calibrate resnet18 --fingerprint {fingerprint} --rows pipe"),
     ] {
-        scene.run(&arguments).fails(4).says("no regular file");
+        scene.run(&arguments).fails(4).says("not a regular file");
     }
 }
 

@@ -400,7 +400,7 @@ fn a_recording_counts_once() {
     for twice in ["a a --compare b", "b --compare a copy"] {
         broken_down(&scene, twice).fails(2).says("holds the same events as another");
     }
-    broken_down(&scene, "a --compare copy").succeeds().says("the same recording is before and after");
+    broken_down(&scene, "a --compare copy").succeeds().says("the same recording is given before and after");
 }
 
 /// Each writes forty files. The later ones replace those before them as a whole, and none takes another's for left behind.

@@ -209,7 +209,7 @@ fn fingerprints_that_cannot_be_listed_are_named_and_the_others_stand() {
         .file("store/a/training_stage_latency.json", read("training_stage_latency.json"))
         .file("store/b/training_stage_latency.json", "{}");
     let run =
-        scene.run("fingerprints store").fails(4).says("store/b/training_stage_latency.json").says("no fingerprint");
+        scene.run("fingerprints store").fails(4).says("store/b/training_stage_latency.json").says("not a fingerprint");
     assert!(run.stdout().contains("store/a") && run.stdout().contains("latency"), "{run}");
     // Without a report of this fit nothing is said of its error.
     assert!(scene.run("fingerprints store/a --json").succeeds().json()[0]["latency_left_out_mape"].is_null());

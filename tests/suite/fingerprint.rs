@@ -213,7 +213,7 @@ fn files_that_do_not_fit_are_refused_with_file_and_remedy() {
         assert!(refusal(&good[..good.len() * share / 4]).contains("damaged"));
     }
     for other in ["no json", "{\"predictions\": []}"] {
-        assert!(refusal(other).contains("no fingerprint"), "{}", refusal(other));
+        assert!(refusal(other).contains("not a fingerprint"), "{}", refusal(other));
     }
 }
 

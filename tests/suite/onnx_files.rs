@@ -234,7 +234,7 @@ fn what_is_no_network_file_is_refused_by_name() {
     assert!(error("absent.onnx").contains("absent.onnx: cannot read the network"));
     assert!(error("").contains("is not a file"));
     std::fs::write(folder.path().join("empty.onnx"), b"").unwrap();
-    assert!(error("empty.onnx").contains("no ONNX file or a damaged one"));
+    assert!(error("empty.onnx").contains("not an ONNX file or a damaged one"));
     std::fs::write(folder.path().join("text.onnx"), b"<html>404 Not Found</html>").unwrap();
     assert!(error("text.onnx").contains("help: export the network again"), "{}", error("text.onnx"));
 }
@@ -244,12 +244,12 @@ fn pipes_are_no_networks_and_nobody_waits_for_their_writers() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe.onnx");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    assert!(onnx::read(&pipe).unwrap_err().to_string().contains("no regular file"));
+    assert!(onnx::read(&pipe).unwrap_err().to_string().contains("not a regular file"));
     assert!(
         onnx::read_with_magnitudes(&pipe, &onnx::Dims::new(), None)
             .unwrap_err()
             .to_string()
-            .contains("no regular file")
+            .contains("not a regular file")
     );
 }
 

@@ -266,7 +266,7 @@ fn ways_to_a_board_that_are_closed_are_told_with_a_remedy() {
         scene
             .run(&format!("--config-file config.ini --check --set profile.host={host}"))
             .fails(3)
-            .says("no address of a machine");
+            .says("not an address of a machine");
     }
     assert!(!scene.path("pwned").exists());
 }

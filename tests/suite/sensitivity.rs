@@ -91,9 +91,9 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     refused("--data nowhere", 6, "nowhere");
     refused("--data empty", 4, "there is no data in it");
     refused("--memory much", 2, "not an amount of memory");
-    refused("--storage-bandwidth 500", 2, "no bandwidth");
+    refused("--storage-bandwidth 500", 2, "not a bandwidth");
     scene.run("sensitivity --point-time 1s -- sh job.sh").fails(2).says("no rate is known after 1s");
-    refused("--step-pattern (", 2, "no regular expression");
+    refused("--step-pattern (", 2, "not a regular expression");
     refused("--pass everything", 2, "\"everything\" is not batch or workers or max-iterations or data or none");
     scene.run("sensitivity").fails(2).says("there is no job");
     scene.run("sensitivity --cpu 1 -- no-such-program").fails(6).says("no-such-program");
@@ -260,7 +260,7 @@ fn a_profile_is_held_against_measured_epochs() {
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("epoch_seconds");
     let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,soon\n");
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("measured.csv:2").says("soon");
-    scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("no profile of a job");
+    scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("not a profile of a job");
     // Whoever changes a profile is told: of numbers that nobody measures, and of what no longer follows.
     scene.run("sensitivity profile.json").succeeds().says("do not follow from its points");
     let text = scene.read("profile.json");
