@@ -368,7 +368,7 @@ fn broken_chakra_traces_are_refused_or_named() {
     let endless = [vec![18, 8, 1, 18, 1, b'n', 24, 4, 56], vec![0x80; 9], vec![1]].concat();
     assert!(error(&endless).contains("take 292 years or more, node 1 most"), "{}", error(&endless));
     assert!(error(&[]).contains("no node"));
-    assert!(error(&[200, 200, 200]).contains("no Chakra trace"));
+    assert!(error(&[200, 200, 200]).contains("not a Chakra trace"));
     let warnings = |bytes: &[u8]| read(bytes).unwrap().ranks[0].trace.damage.warnings().join("\n");
     assert!(warnings(&node(1, 9)).contains("1 dependency on nodes that the file does not have: node 1 waits for 9"));
     let cut = warnings(&[node(1, 9), node(2, 1)[..5].to_vec()].concat());

@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn files_of_another_form_are_refused_in_words() {
-        for (text, problem) in [("{", "no Chakra trace in JSON"), (r#"{"workload_graph": []}"#, "no node")] {
+        for (text, problem) in [("{", "not a Chakra trace in JSON"), (r#"{"workload_graph": []}"#, "no node")] {
             let error = nodes(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(problem) && error.contains("workload_graph"), "{error}");
         }

@@ -126,6 +126,6 @@ mod tests {
         let tensors = Tensors::read(folder.path()).unwrap();
         assert_eq!(tensors.size(&["0".to_owned()]), Some((524_288, "half".to_owned())));
         std::fs::write(folder.path().join(METADATA), "{").unwrap();
-        assert!(Tensors::read(folder.path()).unwrap_err().to_string().contains("no JSON"));
+        assert!(Tensors::read(folder.path()).unwrap_err().to_string().contains("not JSON"));
     }
 }
