@@ -277,8 +277,8 @@ impl Header {
 
 /// The numbers that a trace has of its rank and of all ranks, and what is done without them.
 const NUMBERS: [(&str, &str); 2] = [
-    ("rank", "no rank; the rank is taken from the name or place of its file"),
-    ("world_size", "no number of ranks; how many there are is not known from it"),
+    ("rank", "not a rank; the rank is taken from the name or place of its file"),
+    ("world_size", "not a number of ranks; how many there are is not known from it"),
 ];
 
 /// Warnings if the rank in the trace, or the number of ranks, is invalid.
