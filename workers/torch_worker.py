@@ -842,9 +842,14 @@ OPTIMIZERS = {
 }
 
 
+def formats(request):
+    """What weights and data are held in, and what autocast computes in."""
+    return PRECISIONS[request.get("precision") or "fp32"]
+
+
 def held(request):
     """What weights and data are held in."""
-    return PRECISIONS[request.get("precision") or "fp32"][0]
+    return formats(request)[0]
 
 
 class FullPrecision(object):
@@ -859,13 +864,13 @@ class FullPrecision(object):
 
 def casting(request, device):
     """Makes what forward and loss run within: PyTorch's autocast, whose casts of weights go when it ends."""
-    _, low = PRECISIONS[request.get("precision") or "fp32"]
+    _, low = formats(request)
     return (lambda: torch.autocast(device.type, dtype=low)) if low else FullPrecision
 
 
 def scaler(request, device):
     """What keeps gradients within the range of half precision, as PyTorch's users have it; None where nothing has to."""
-    if PRECISIONS[request.get("precision") or "fp32"][1] != torch.float16:
+    if formats(request)[1] != torch.float16:
         return None
     amp = getattr(torch, "amp", None)  # before 1.12 there is none
     return amp.GradScaler(device.type) if hasattr(amp, "GradScaler") else torch.cuda.amp.GradScaler()

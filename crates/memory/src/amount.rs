@@ -54,7 +54,7 @@ impl Amount {
         Amount { once: self.once / parts, per_sample: self.per_sample / parts }
     }
 
-    /// Nothing, but where something holds.
+    /// This amount if a condition holds, else nothing.
     pub fn only_if(self, holds: bool) -> Self {
         if holds { self } else { Amount::once(0) }
     }

@@ -19,9 +19,10 @@ pub(super) struct Work {
     pub sizes: [u64; 2],
     /// Of how many numbers of the image one is read.
     pub step: u64,
-    /// Threads that share the parts at most, and where they are more than half of all, but not all.
+    /// The most threads that share the parts.
     pub most: u64,
-    pub of_many: u64,
+    /// Where more than half of all threads would share them, all do, up to so many.
+    pub round_up_to: u64,
     /// Blocks of channels read and made.
     pub blocks: [u64; 2],
     /// Filters of a block of both.
@@ -55,7 +56,7 @@ impl Work {
         }
         let [mut sharing, inputs, outputs] = best;
         if sharing > self.threads / 2 && sharing < self.threads {
-            sharing = self.of_many.min(self.threads);
+            sharing = self.round_up_to.min(self.threads);
         }
         Division { sharing, threads: sharing * inputs * outputs }
     }

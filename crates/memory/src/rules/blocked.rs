@@ -6,7 +6,7 @@ use super::operation::Operation;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::shared_gradient::FilterGradient;
-use super::small_products::Moves;
+use super::small_products::Strided;
 use crate::amount::{Amount, product};
 use perf4sight_network::{Borrows, Conv, Shape, Volume};
 use perf4sight_platform::{Asked, Kept};
@@ -151,7 +151,7 @@ impl Blocked<'_> {
         let channels = self.seen().next_multiple_of(self.block);
         let each = product([self.operation.number(), channels, pixels(self.images[1])]);
         (self.has_point_kernel() && self.kernel.is_strided() && self.kernel.groups == 1)
-            .then(|| self.unless_kept(Amount::once(self.threads * each)))
+            .then(|| self.unless_kept(Amount::once(each).times(self.threads)))
     }
 
     /// Whether the library has a kernel of its own for what sees one pixel: a strided one only where its steps divide the image (`rtus_prepare` there);
@@ -208,8 +208,8 @@ impl Blocked<'_> {
     pub fn scratchpad_of_strided(&self) -> Amount {
         let Kernel { sides, strides, padding, .. } = self.kernel;
         let ([made, read], number) = (self.images, self.operation.number());
-        let moves = Moves { sides, strides, padding, made, read, number };
-        self.unless_kept(Amount::once(moves.scratchpad(self.threads)))
+        let strided = Strided { sides, strides, padding, made, read, number };
+        self.unless_kept(Amount::once(strided.scratchpad(self.threads)))
     }
 
     pub fn weight_gradient(&self) -> Vec<Move> {

@@ -173,9 +173,8 @@ impl Blocked<'_> {
     pub fn input_gradient_by_columns(&self) -> Vec<Move> {
         let source = Take(self.unless_kept(self.tensor(0)));
         let threads = if self.shares_input_gradient() { self.threads } else { 1 };
-        let columns = Amount::once(self.columns_within(threads, 0, INPUT_SHARE));
-        let others = columns.times(threads - 1);
-        vec![source, Take(columns), Take(others), Drop(0), Drop(0), InputGradient(0), Drop(0)]
+        let columns = Amount::once(self.columns_within(threads, 0, INPUT_SHARE)).times(threads);
+        vec![source, Take(columns), Drop(0), InputGradient(0), Drop(0)]
     }
 
     /// The gradient of the filters: each thread that takes samples holds the columns of one, and four times the filters.
@@ -184,7 +183,7 @@ impl Blocked<'_> {
         vec![filters, held, Drop(0), WeightGradient(0), Drop(0)]
     }
 
-    /// What these threads hold, with an `image` of so many bytes each.
+    /// What threads hold for the gradient of the filters, with an `image` of so many bytes each.
     pub fn held_by_columns(&self, image: u64) -> Amount {
         let held = 4 * self.plain_filters().bytes(1);
         let threads = if self.shares_weight_gradient() { self.threads } else { 1 };

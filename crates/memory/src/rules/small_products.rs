@@ -17,13 +17,13 @@ const PRODUCT: u64 = 40;
 /// Channels of a block of sums.
 const BLOCK: u64 = 16;
 
-/// A convolution that moves by more than one pixel, or not (`strides`), seen from the image whose gradient it makes.
-pub(super) struct Moves<'a> {
+/// A convolution with strides, and the gradient of its input.
+pub(super) struct Strided<'a> {
     /// Sides of the kernel, steps, and paddings before the image.
     pub sides: &'a [usize],
     pub strides: &'a [usize],
     pub padding: &'a [usize],
-    /// What the gradient is of, and what it is read from.
+    /// The image whose gradient is made, and the result whose gradient is read.
     pub made: &'a Shape,
     pub read: &'a Shape,
     /// Bytes of their numbers.
@@ -36,7 +36,7 @@ pub(super) fn lists(threads: u64, area: u64) -> u64 {
     product([threads, bytes.div_ceil(PRODUCT), PRODUCT])
 }
 
-impl Moves<'_> {
+impl Strided<'_> {
     /// Bytes of the scratchpad.
     pub fn scratchpad(&self, threads: u64) -> u64 {
         let area = product(self.sides.iter().map(|&side| side as u64));
@@ -91,9 +91,9 @@ mod tests {
             let [made, read] =
                 [(channels, image), (wide, small)].map(|(channels, side)| Shape::new([channels, side, side]));
             let [sides, strides, padding] = [kernel, stride, padding].map(|size: usize| [size; 2]);
-            let moves =
-                Moves { sides: &sides, strides: &strides, padding: &padding, made: &made, read: &read, number: 4 };
-            assert_eq!([1, 2, 4, 8].map(|threads| moves.scratchpad(threads)), expected, "{channels}x{image}x{image}");
+            let strided =
+                Strided { sides: &sides, strides: &strides, padding: &padding, made: &made, read: &read, number: 4 };
+            assert_eq!([1, 2, 4, 8].map(|threads| strided.scratchpad(threads)), expected, "{channels}x{image}x{image}");
         }
     }
 }

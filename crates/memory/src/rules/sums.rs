@@ -72,7 +72,7 @@ impl Blocked<'_> {
         // with all kernels that were tried, 3 to 16 wide, at 1 to 32 samples.
         let shared = self.reads_rgb() && self.kernel.out_channels as u64 > self.block;
         let others = if in_groups || shared { 0 } else { self.threads - 1 };
-        let others = others.min(self.operation.samples - 1);
+        let others = others.min(self.operation.samples.saturating_sub(1));
         [each, each.times(others).only_if(self.operation.samples >= enough)]
     }
 

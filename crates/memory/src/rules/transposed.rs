@@ -30,7 +30,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule
     })
 }
 
-/// The result, made of a scratchpad as large where a bias is added that kernels of convolutions without strides do not add.
+/// Kernels of convolutions without strides add no bias: oneDNN computes the result in a scratchpad as large, and adds it there.
 fn with_bias(blocked: &Blocked, bias: bool, moves: Vec<Move>) -> Vec<Move> {
     match bias && !blocked.kernel.is_strided() && !blocked.sums_apart() {
         true => [vec![Take(blocked.source())], moves, vec![Drop(0)]].concat(),

@@ -85,7 +85,7 @@ class Account(object):
 
     def wait_for_others(self, ranks, seconds):
         """Waits until so many processes, at most those that were started here, and all that are recorded, are at their end too, or there
-        is not a news of them for some time."""
+        is no news of them for some time."""
         ranks = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
         try:
             open(self.folder("%d.over" % os.getpid()), "w").close()
