@@ -1,11 +1,15 @@
 //! The configuration: the published file is read as published, everything wrong is reported with its place.
 
-use perf4sight::verbs::SPECS;
+use crate::layering::sources_below;
+use perf4sight::verbs::{SPECS, VERBS};
 use perf4sight_base::error::Error;
+use perf4sight_slurm::TABLE as SLURM;
 use perf4sight_verb::config::{
     Document, Kind, Missing, Setting, Surface, Table, Value, Values, flag, integer, number, path, text, word,
 };
+use proc_macro2::{TokenStream, TokenTree};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 /// Keys and values as the published config.ini has them, with its fold marks and spacing.
 const PUBLISHED: &str = "\
@@ -229,3 +233,46 @@ proptest! {
         let _ = Document::parse(&text, "config.ini");
     }
 }
+
+/// A key that is declared and never read would be accepted, explained by the help, and ignored.
+#[test]
+fn every_key_that_is_declared_is_read() {
+    let mut read = BTreeSet::new();
+    for source in ["src", "crates"].into_iter().flat_map(sources_below) {
+        collect_read(source.code, &mut read);
+    }
+    let tables = SPECS.iter().map(|spec| &spec.table).chain(VERBS.iter().map(|spec| &spec.table)).chain([&SLURM]);
+    let unread: Vec<String> = tables
+        .flat_map(|table| table.settings().map(|one| (table.section, one.key)))
+        .filter(|(_, key)| !read.contains(*key) && !UNREAD.contains(key))
+        .map(|(section, key)| format!("[{section}] {key}"))
+        .collect();
+    assert!(unread.is_empty(), "no code reads {}", unread.join(", "));
+}
+
+/// What is declared to be accepted: the word that chooses a verb, and published arguments that have nothing left to change.
+const UNREAD: [&str; 4] = ["check_noise", "pretty", "clean", "progress"];
+
+/// Texts in code, without those by which settings are declared.
+fn collect_read(code: TokenStream, read: &mut BTreeSet<String>) {
+    let mut before = [String::new(), String::new()];
+    for token in code {
+        let word = token.to_string();
+        match token {
+            TokenTree::Group(group) => {
+                let skipped = match (before[0].as_str(), before[1].as_str()) {
+                    (".", "requires" | "conflicts" | "one_of") => usize::MAX,
+                    (mark, name) => usize::from(mark != "." && DECLARING.contains(&name)),
+                };
+                collect_read(group.stream().into_iter().skip(skipped).collect(), read);
+            }
+            TokenTree::Literal(_) => drop(read.insert(word.trim_matches('"').to_owned())),
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+        before.rotate_left(1);
+        before[1] = word;
+    }
+}
+
+/// The functions that declare a setting by its key (`crates/verb/src/config/declare.rs`).
+const DECLARING: [&str; 8] = ["flag", "integer", "number", "memory", "time", "text", "word", "path"];
