@@ -156,7 +156,7 @@ fn what_cannot_be_tried_is_left_out_with_a_word() {
     };
     let [(half, no_half), (normalisation, no_normalisation)] = reply("left_out")[..] else { panic!("{json}") };
     assert_eq!((half, normalisation), ("precision = amp_fp16", "trainable = normalisation"));
-    assert!(no_half.contains("precision = amp_fp16 on cpu is not known"), "{no_half}");
+    assert!(no_half.contains("precision = amp_fp16 takes on cpu"), "{no_half}");
     assert!(no_normalisation.contains("leaves nothing of alexnet to train"), "{no_normalisation}");
     let [(amp, no_time), (bf16, _)] = reply("untimed")[..] else { panic!("{json}") };
     assert_eq!((amp, bf16), ("precision = amp_bf16", "precision = bf16"));
@@ -182,7 +182,10 @@ fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
         assert_eq!(untimed[0][key], predicted[key], "{key}");
     }
     let reply = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit}")).succeeds();
-    reply.prints("tried only by itself: precision = bf16").prints("not known");
+    reply
+        .prints("as it is not known how long a step takes then: ")
+        .prints("precision = bf16")
+        .prints("taken to run on 2 threads");
 }
 
 /// The other way round: of the step that was asked for nobody knows the time, but of one change of it.

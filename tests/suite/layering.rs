@@ -201,6 +201,7 @@ fn modules_use_only_what_their_row_allows() {
 const SHARED_BY_VERBS: &[&str] = &[
     "asked",
     "asking",
+    "assumed_threads",
     "exporting",
     "extents",
     "images",

@@ -193,6 +193,11 @@ impl Error {
         self.line.is_some()
     }
 
+    /// What is wrong, without place, expectation and help.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
     /// What [`Error::help`] set.
     pub fn remedy(&self) -> Option<&str> {
         self.help.as_deref()

@@ -217,9 +217,12 @@ impl Platform {
         let usable = Precision::ALL.into_iter().filter(|other| self.computes_with(*other));
         let usable: Vec<&str> = usable.map(Precision::name).collect();
         let Platform { name, title, .. } = self;
-        Err(Error::input(format!("precision = {} on {name} is not known: {title}", precision.name()))
-            .expected(usable.join(", "))
-            .help("ask for another precision, or for a device that computes with it"))
+        Err(Error::input(format!(
+            "what a step with precision = {} takes on {name} ({title}) is not known",
+            precision.name()
+        ))
+        .expected(usable.join(", "))
+        .help("ask for another precision, or for a device that computes with it"))
     }
 
     /// Processors have convolutions in bfloat16 where they have vectors of 512 bits (`mkldnn_bf16_device_check` of

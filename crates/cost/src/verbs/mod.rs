@@ -4,6 +4,7 @@
 pub mod advise;
 mod asked;
 mod asking;
+mod assumed_threads;
 pub mod calibrate;
 pub mod create_network_dataset;
 mod exporting;

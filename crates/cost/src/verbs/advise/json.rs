@@ -2,6 +2,7 @@
 
 use super::Advice;
 use super::search::Candidate;
+use perf4sight_base::error::Error;
 use serde_json::{Value, json};
 
 /// The fields of advice, by which a file of earlier advice is recognised.
@@ -16,8 +17,8 @@ impl Advice {
             self.rows(&rows)
         };
         let one = |candidate: Option<&Candidate>| candidate.map(|candidate| self.row(candidate));
-        let withheld = |changes: &[(String, String)]| -> Value {
-            changes.iter().map(|(change, reason)| json!({ "change": change, "reason": reason })).collect()
+        let withheld = |changes: &[(String, Error)]| -> Value {
+            changes.iter().map(|(change, reason)| json!({ "change": change, "reason": reason.to_string() })).collect()
         };
         json!({
             "network": self.network,

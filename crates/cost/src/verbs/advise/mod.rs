@@ -15,6 +15,7 @@ use super::named::Named;
 use super::source::Device;
 use super::wanted::Wanted;
 use crate::fingerprint::{MemoryLimit, Prediction, check_understood};
+use crate::verbs::assumed_threads::assumed_threads;
 use crate::verbs::shared_memory::shared_memory;
 use judge::Judge;
 use options::{StepOption, Withheld, normalises};
@@ -138,7 +139,11 @@ impl Advise {
             asked,
             asked_limit: self.wanted.limit,
             limit: about.limit(),
-            basis: basis(&findings).into_iter().chain(shared_memory([fingerprints])).collect(),
+            basis: basis(&findings)
+                .into_iter()
+                .chain(assumed_threads([fingerprints]))
+                .chain(shared_memory([fingerprints]))
+                .collect(),
             findings,
             withheld,
             normalises: normalises(network),

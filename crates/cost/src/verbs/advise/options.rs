@@ -2,6 +2,7 @@
 //! them.
 
 use super::judge::Judge;
+use perf4sight_base::error::Error;
 use perf4sight_network::{Network, Op};
 use perf4sight_step::workload::{
     Accumulate, Checkpoint, FrozenNormalisation, Optimizer, Precision, Setting, Step, Trainable, Workload, ZeroGrad,
@@ -22,9 +23,9 @@ pub(super) struct StepOption {
 /// Changes that are not tried, or only one at a time, in words, with the reasons.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
-    pub refused: Vec<(String, String)>,
+    pub refused: Vec<(String, Error)>,
     /// Tried one at a time: the time of steps with them is unknown.
-    pub untimed: Vec<(String, String)>,
+    pub untimed: Vec<(String, Error)>,
 }
 
 impl Withheld {
@@ -101,10 +102,10 @@ impl StepOption {
         let (mut withheld, mut timed, mut untimed) = (Withheld::default(), Vec::new(), Vec::new());
         for value in std::mem::take(&mut self.values) {
             match (judge.check(value), judge.check_time(value.step)) {
-                (Err(problem), _) => withheld.refused.push((words(value), problem.to_string())),
+                (Err(problem), _) => withheld.refused.push((words(value), problem)),
                 (Ok(()), Ok(())) => timed.push(value),
                 (Ok(()), Err(problem)) => {
-                    withheld.untimed.push((words(value), problem.to_string()));
+                    withheld.untimed.push((words(value), problem));
                     untimed.push(value);
                 }
             }

@@ -6,7 +6,9 @@ use super::options::Withheld;
 use super::search::Candidate;
 use crate::fingerprint::Counts;
 use crate::verbs::verdict::{place, stated};
+use perf4sight_base::error::Error;
 use perf4sight_base::units::{Bytes, grouped};
+use std::collections::BTreeMap;
 
 impl Advice {
     pub(super) fn asked_words(&self) -> String {
@@ -111,9 +113,22 @@ impl Advice {
             );
         }
         let Withheld { refused, untimed } = &self.withheld;
-        remarks.extend(refused.iter().map(|(change, reason)| format!("left out: {change}: {reason}")));
-        remarks.extend(untimed.iter().map(|(change, reason)| format!("tried only by itself: {change}: {reason}")));
+        remarks.extend(refused.iter().map(|(change, reason)| format!("left out: {change}: {}", reason.problem())));
+        remarks.extend(without_time(untimed));
         remarks.extend(self.basis.iter().cloned());
         remarks
     }
+}
+
+/// Changes with which it is not known how long a step takes; those with the same remedy in one sentence.
+fn without_time(untimed: &[(String, Error)]) -> impl Iterator<Item = String> {
+    let mut by_remedy: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (change, reason) in untimed {
+        by_remedy.entry(reason.remedy().unwrap_or(reason.problem())).or_default().push(change);
+    }
+    by_remedy.into_iter().map(|(remedy, changes)| {
+        let alone = if changes.len() == 1 { "itself" } else { "themselves" };
+        let changes = changes.join("; ");
+        format!("tried only by {alone}, as it is not known how long a step takes then: {changes}; {remedy}")
+    })
 }

@@ -4,8 +4,9 @@
 use super::answer::Answer;
 use super::answers::{DeviceAnswers, NAMED, Predictions};
 use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, OutOfDistribution, Prediction, taught};
+use crate::verbs::assumed_threads::assumed_threads;
 use crate::verbs::shared_memory::shared_memory;
-use perf4sight_base::units::{Percent, counted, grouped, listed};
+use perf4sight_base::units::{Percent, grouped, listed};
 use perf4sight_step::workload::{Quantity, Step, Trainable};
 use std::collections::BTreeSet;
 
@@ -18,7 +19,9 @@ impl Predictions {
             [DeviceAnswers { answers, fingerprints, step }] => lines(answers, fingerprints, *step),
             devices => devices.first().map_or_else(Vec::new, |first| prior(devices.len(), first.step)),
         };
-        lines.extend(shared_memory(self.devices.iter().map(|device| &device.fingerprints)));
+        let fingerprints = || self.devices.iter().map(|device| &device.fingerprints);
+        lines.extend(assumed_threads(fingerprints()));
+        lines.extend(shared_memory(fingerprints()));
         lines
     }
 }
@@ -32,7 +35,6 @@ fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<Str
     };
     if fingerprints.are_priors() {
         lines.extend(prior(1, step));
-        lines.extend(fingerprints.memory.as_ref().and_then(Fingerprint::assumed_threads).map(on_threads));
         return lines;
     }
     for of in [basis, expectation] {
@@ -53,14 +55,6 @@ fn prior(devices: usize, step: Step) -> Vec<String> {
     );
     let all_trained = (step.trains() && step.trainable == Trainable::All).then(|| ALL_TRAINED.to_owned());
     std::iter::once(basis).chain(all_trained).collect()
-}
-
-/// On how many threads a step is taken to run.
-fn on_threads(threads: u64) -> String {
-    format!(
-        "the step is taken to run on {}, each with buffers of its own; --threads (threads) names another number",
-        counted(threads, "thread")
-    )
 }
 
 /// A file does not say which weights require gradients.
