@@ -224,6 +224,9 @@ fn inputs_that_cannot_be_used() {
     let profile = "[profile]\ndevice = simulated\nnetwork = resnet18\nprofile_variables = [\"latency\"]\nbs = [1]\n\
                    log_dir = new\ntest_config = notes.txt\nlocal_model_loc = ";
     both_refuse(&format!("{profile}report\n"), 4, 1, "there is no level of resnet18 here");
+    let dataset = "[create_network_dataset]\nnetworks = resnet18\npruning_perc = [0]\nmodel_path = new\n";
+    let elsewhere = format!("{dataset}{profile}report\n");
+    both_refuse(&elsewhere, 4, 5, "an earlier section writes it: local_model_loc = new/imagenet");
     let scene = scene(&format!("{profile}.\n"));
     fs::copy(format!("{ROOT}/models/imagenet/resnet18.onnx"), scene.path("resnet18_0.onnx")).unwrap();
     for check in ["--check", ""] {

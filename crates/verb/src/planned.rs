@@ -40,6 +40,12 @@ impl PlannedFiles {
         self.written.iter().any(|written| written.starts_with(&path) || path.starts_with(written))
     }
 
+    /// The first folder into which an earlier section writes such a file; from the current folder where it is below it.
+    pub fn folder_that_gets(&self, is_such: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+        let folder = self.written.iter().find(|path| is_such(path))?.parent()?;
+        Some(folder.strip_prefix(place(Path::new("."))).unwrap_or(folder).to_owned())
+    }
+
     /// The files of a folder with this extension, sorted; none where the folder is absent.
     ///
     /// # Errors

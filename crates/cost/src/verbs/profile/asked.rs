@@ -23,12 +23,13 @@ impl Profile {
     }
 
     fn network_tests(&self, network: &str, files: &PlannedFiles) -> Result<NetworkTests> {
-        let files = files.files(&self.places.networks, "onnx")?;
+        let here = files.files(&self.places.networks, "onnx")?;
         let variant =
             |file: &PathBuf| Variant::parse(stem(file), [network]).ok().map(|variant| (variant, file.clone()));
-        let mut levels: Vec<(Variant, PathBuf)> = files.iter().filter_map(variant).collect();
+        let mut levels: Vec<(Variant, PathBuf)> = here.iter().filter_map(variant).collect();
         if levels.is_empty() {
-            return Err(self.no_such_network(network, &files));
+            let elsewhere = files.folder_that_gets(|file| Variant::parse(stem(file), [network]).is_ok());
+            return Err(self.no_such_network(network, &here, elsewhere));
         }
         levels.sort();
         let on_device = |file: &PathBuf| self.places.networks_on_device.join(file.file_name().unwrap_or_default());
@@ -45,16 +46,19 @@ impl Profile {
         })
     }
 
-    fn no_such_network(&self, network: &str, files: &[PathBuf]) -> Error {
+    fn no_such_network(&self, network: &str, files: &[PathBuf], elsewhere: Option<PathBuf>) -> Error {
         // The part of the file name before the level is the network's name.
         let mut present: Vec<&str> = files.iter().filter_map(|file| Some(stem(file).rsplit_once('_')?.0)).collect();
         present.dedup();
         let error = Error::input(format!("there is no level of {network} here"))
             .file(&self.places.networks)
             .expected(format!("{network}_{{level}}.onnx"));
-        match present.is_empty() {
-            true => error.help("set local_model_loc, or let [create_network_dataset] write the networks first"),
-            false => error.help(suggestion(network, present)),
+        match elsewhere {
+            Some(folder) => error.help(format!("an earlier section writes it: local_model_loc = {}", folder.display())),
+            None if present.is_empty() => {
+                error.help("set local_model_loc, or let [create_network_dataset] write the networks first")
+            }
+            None => error.help(suggestion(network, present)),
         }
     }
 
