@@ -20,6 +20,9 @@ pub struct Sheet {
     suffix: String,
 }
 
+/// FLOPs a microsecond of a TFLOP/s.
+const TERA: f64 = 1e6;
+
 static SHEETS: LazyLock<Vec<Sheet>> = LazyLock::new(read);
 
 /// The table of this program; a test reads every row.
@@ -78,6 +81,15 @@ impl Sheet {
         let more = rest.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
         let is_whole = more.is_empty() || more.eq_ignore_ascii_case(&self.suffix);
         begins && is_whole && !words(&rest[more.len()..]).next().is_some_and(is_other)
+    }
+
+    /// The most FLOPs a microsecond of products: in single precision those of TF32, half of those in half precision; a GPU without units for half precision
+    /// computes it in single.
+    pub(crate) fn most_flops(&self, half: bool) -> f64 {
+        TERA * match half {
+            true => self.half_tflops.max(self.single_tflops),
+            false => self.single_tflops.max(self.half_tflops / 2.0),
+        }
     }
 
     /// Whether it is another GPU than that of a data sheet, and no model of it: an `H100 PCIe` may be called `H100`.

@@ -33,12 +33,22 @@ const MOST_FLOPS: f64 = 1e10;
 /// Bytes a microsecond that no memory reaches: 100 TB/s, above the caches of any GPU.
 const MOST_BYTES: f64 = 1e8;
 
+/// Microseconds of an operation: no clock of a profiler is finer than a nanosecond, and nobody waits a quarter of an hour.
+const TIMES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
+
 impl Row {
-    /// Refuses work that no GPU does in this time: another unit.
+    /// Refuses times that no operation takes, and work that no GPU does in this time: another unit.
     ///
     /// # Errors
-    /// Rates beyond all GPUs.
+    /// Such a time; rates beyond all GPUs.
     pub fn check(&self) -> Result<()> {
+        if self.time_us > 0.0 && !TIMES.contains(&self.time_us) {
+            return Err(Error::input(format!("{} takes {:e} us", self.operation, self.time_us)).expected(format!(
+                "{:e} to {:e} microseconds",
+                TIMES.start(),
+                TIMES.end()
+            )));
+        }
         let rates = [(self.work.flops, MOST_FLOPS, "TFLOP/s", 1e6), (self.work.bytes, MOST_BYTES, "TB/s", 1e6)];
         match rates.into_iter().find(|(amount, most, ..)| self.time_us > 0.0 && amount / self.time_us > *most) {
             Some((amount, _, unit, scale)) => Err(Error::input(format!(

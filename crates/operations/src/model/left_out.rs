@@ -1,5 +1,6 @@
 //! How far predictions are off for networks, and GPUs, that were left out of the fit.
 
+use super::repeated::Operation;
 use super::{Fitted, Watch};
 use crate::class::Class;
 use crate::gpus::sheet;
@@ -60,7 +61,7 @@ const LEAST_OF_CLASS: usize = 5;
 /// All groups, each left out once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// What was left out: `network`, `GPU`, or `rows` of the only network.
+    /// What was left out: `network`, `GPU`, or `operations` where networks have the same ones.
     pub what: String,
     /// Each.
     pub groups: Vec<Group>,
@@ -74,6 +75,11 @@ impl Group {
 }
 
 impl LeftOut {
+    /// Whether networks were left out, so that errors are those of others.
+    pub fn is_by_network(&self) -> bool {
+        self.what == NETWORK
+    }
+
     /// The mean error of a row in percent over the groups, and the interval that holds the true mean with 95 %; none with one group
     /// alone.
     pub fn mean_percent(&self) -> (f64, Option<[f64; 2]>) {
@@ -167,20 +173,44 @@ fn within(logs: &[f64]) -> f64 {
     percentile(&logs.iter().map(|log| log.abs()).collect::<Vec<_>>(), HELD)
 }
 
-/// Names of networks, or parts of the rows of the only one.
-pub(super) fn networks(rows: &[Row]) -> (String, Vec<(String, Vec<bool>)>) {
-    let names: BTreeSet<&str> = rows.iter().map(|row| row.network.as_str()).collect();
-    if names.len() > 1 {
-        let of = |name: &str| (name.to_owned(), rows.iter().map(|row| row.network == name).collect());
-        return ("network".to_owned(), names.into_iter().map(of).collect());
-    }
-    let parts = rows.len().min(FOLDS);
-    let of = |part: usize| (format!("part {}", part + 1), (0..rows.len()).map(|row| row % parts == part).collect());
-    ("rows".to_owned(), (0..parts).map(of).collect())
+/// A part of the rows that is left out, and the others, which hold none of its operations.
+pub(super) struct Split<'r> {
+    pub name: String,
+    pub out: Vec<&'r Row>,
+    pub others: Vec<&'r Row>,
 }
 
-/// Parts of the rows of the only network.
+/// Each network, or parts of the operations where networks have the same ones, as several runs of one network do.
+pub(super) fn networks(rows: &[Row]) -> (&'static str, Vec<Split<'_>>) {
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.network.as_str()).collect();
+    let by_network = names.into_iter().map(|name| split(name.to_owned(), rows, |row| row.network == name));
+    let by_network: Vec<Split<'_>> =
+        by_network.filter(|split| split.others.len() as f64 >= LEAST_SHARE * rows.len() as f64).collect();
+    if by_network.len() > 1 {
+        return (NETWORK, by_network);
+    }
+    let operations: BTreeSet<Operation<'_>> = rows.iter().map(Operation::of_row).collect();
+    let parts = operations.len().min(FOLDS);
+    let of: BTreeMap<Operation<'_>, usize> = operations.into_iter().zip((0..parts).cycle()).collect();
+    let part = |part: usize| split(format!("part {}", part + 1), rows, |row| of[&Operation::of_row(row)] == part);
+    ("operations", (0..parts).map(part).collect())
+}
+
+fn split(name: String, rows: &[Row], is_out: impl Fn(&Row) -> bool) -> Split<'_> {
+    let (out, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| is_out(row));
+    let own: BTreeSet<Operation<'_>> = out.iter().copied().map(Operation::of_row).collect();
+    let others = others.into_iter().filter(|row| !own.contains(&Operation::of_row(row))).collect();
+    Split { name, out, others }
+}
+
+/// What is left out if networks are.
+const NETWORK: &str = "network";
+
+/// Parts of the operations where networks cannot be left out.
 const FOLDS: usize = 5;
+
+/// With a smaller share of the rows a fit says nothing of one with all.
+const LEAST_SHARE: f64 = 0.1;
 
 /// Leaves out each GPU with a data sheet, if others have one, too; none otherwise.
 pub(super) fn gpus(rows: &[Row], share: f64, watch: &Watch<'_>) -> Result<Option<LeftOut>> {

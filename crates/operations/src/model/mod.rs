@@ -2,6 +2,7 @@
 
 mod left_out;
 mod physical;
+mod repeated;
 mod residual;
 mod scaling;
 mod uncertainty;
@@ -15,6 +16,7 @@ use crate::element::Element;
 use crate::gpus::{bare, is_part, sheet, sheets};
 use crate::row::Row;
 use crate::work::Work;
+use left_out::Split;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_cost::trees::Forest;
 use physical::Physical;
@@ -120,7 +122,8 @@ impl OperationModel {
 
     /// Pieces of a fit: each that is left out, and all rows.
     pub fn parts(rows: &[Row]) -> u64 {
-        (left_out::networks(rows).1.len() + left_out::known_gpus(rows).len() + 1) as u64
+        let rows = repeated::merged(rows);
+        (left_out::networks(&rows).1.len() + left_out::known_gpus(&rows).len() + 1) as u64
     }
 
     /// As [`OperationModel::fit`], watched.
@@ -129,8 +132,11 @@ impl OperationModel {
     /// Its errors; an error of the watch, which ends the fit.
     pub fn fit_watched(rows: Vec<Row>, watch: &Watch<'_>) -> Result<Self> {
         if let Some(row) = rows.iter().find(|row| row.time_us <= 0.0) {
-            return Err(Error::input(format!("{} has no measured time", row.operation)).expected("time_us above 0"));
+            let Row { operation, shapes, network, gpu, .. } = row;
+            return Err(Error::input(format!("{operation} of {shapes} in {network} on {gpu} has no measured time"))
+                .expected("a column time_us (or time_ms, time_s) with times above 0"));
         }
+        let rows = repeated::merged(&rows);
         if rows.len() < LEAST_ROWS {
             return Err(Error::input(format!("{} operations were measured", rows.len()))
                 .expected(format!("{LEAST_ROWS} or more")));
@@ -188,8 +194,9 @@ impl OperationModel {
                 .help("train the model with networks that contain some")
         })?;
         let off = self.off(device, row.class, row.element.is_half(), |left_out| left_out.row(row.class));
-        let beyond = self.beyond(row, device).unwrap_or_default();
+        let beyond = self.beyond(device, row.class, row.element.is_half(), row.work).unwrap_or_default();
         let [low, high] = [-1.0, 1.0].map(|sign| (log + sign * off.hypot(beyond)).exp());
+        let low = low.max(self.least_us(row, device).min((log - off).exp()));
         Ok(Estimate { time_us: log.exp(), interval_us: (low, high), unlike: beyond > off.max(UNLIKE) })
     }
 
@@ -219,15 +226,14 @@ impl OperationModel {
 
     /// Microseconds that an operation of a class takes on a GPU however little it does; none where none was measured.
     pub fn launch_us(&self, class: Class, device: &KnownGpu) -> Option<f64> {
-        let nothing = Work { flops: 0.0, bytes: 0.0 };
-        Some(self.fitted.physical.parts(&device.name, class, false, nothing)?.launch)
+        Some(self.fitted.physical.parts(&device.name, class, false, scaling::NOTHING)?.launch)
     }
 
     /// The logarithm that errors of a class and precision on a GPU are within, by those of what was left out. Few GPUs do not say how far another one
     /// is from them, so that it is at least as uncertain as data sheets usually leave it.
     fn off(&self, device: &KnownGpu, class: Class, half: bool, held: impl Fn(&LeftOut) -> f64) -> f64 {
         let device = scaling::measured_in(self, device, class, half);
-        let known = held(&self.by_network) * if self.networks.len() > 1 { 1.0 } else { UNTESTED };
+        let known = held(&self.by_network) * if self.by_network.is_by_network() { 1.0 } else { UNTESTED };
         if device.measured {
             return known;
         }
@@ -240,11 +246,21 @@ impl OperationModel {
     }
 
     /// The logarithm that an operation is off beyond what those like the measured ones are, since its size says what theirs did not.
-    fn beyond(&self, row: &Row, device: &KnownGpu) -> Option<f64> {
-        let (class, half) = (row.class, row.element.is_half());
-        let parts = self.fitted.physical.parts(&device.name, class, half, row.work)?;
+    fn beyond(&self, device: &KnownGpu, class: Class, half: bool, work: Work) -> Option<f64> {
+        let parts = self.fitted.physical.parts(&device.name, class, half, work)?;
         let uncertainty = self.fitted.physical.uncertainty(&device.name, class, half)?;
-        Some(NINE_OF_TEN * uncertainty.beyond(row.work, &parts).sqrt())
+        Some(NINE_OF_TEN * uncertainty.beyond(work, &parts).sqrt())
+    }
+
+    /// The same of a launch.
+    fn launch_beyond(&self, device: &KnownGpu, class: Class, half: bool) -> Option<f64> {
+        let uncertainty = self.fitted.physical.uncertainty(&device.name, class, half)?;
+        Some(NINE_OF_TEN * uncertainty.of_launch().sqrt())
+    }
+
+    /// Microseconds that the FLOPs of an operation take at the most that a data sheet promises; 0 without one.
+    fn least_us(&self, row: &Row, device: &KnownGpu) -> f64 {
+        sheet(&device.name).map_or(0.0, |sheet| row.work.flops / sheet.most_flops(row.element.is_half()))
     }
 
     /// How many rows it was fitted on.
@@ -285,14 +301,18 @@ impl OperationModel {
 
     /// What so few GPUs and networks cannot say, in sentences.
     pub fn limits(&self) -> Vec<String> {
-        let networks = (self.networks.len() == 1).then(|| {
-            "one network was measured: how far off the model is for others is not known, and intervals are twice as wide as for parts of its rows".to_owned()
+        let untested = (!self.by_network.is_by_network()).then(|| {
+            let measured = match self.networks.len() {
+                1 => "one network was measured",
+                _ => "the networks have the same operations, as several runs of one network do",
+            };
+            format!("{measured}: how far off the model is for others is not known, and intervals are twice as wide as for parts of the operations")
         });
         let few = |count: usize| (2..MANY).contains(&count);
-        let few_networks = few(self.networks.len()).then(|| {
+        let networks = self.by_network.groups.len();
+        let few_networks = (self.by_network.is_by_network() && few(networks)).then(|| {
             format!(
-                "with {} networks an interval reaches the worst of them: nine of ten are promised from nine on",
-                self.networks.len()
+                "with {networks} networks an interval reaches the worst of them: nine of ten are promised from nine on"
             )
         });
         let gpus = match &self.by_gpu {
@@ -302,7 +322,7 @@ impl OperationModel {
             )),
             Some(_) => None,
         };
-        networks.into_iter().chain(few_networks).chain(gpus).collect()
+        untested.into_iter().chain(few_networks).chain(gpus).collect()
     }
 }
 
@@ -311,13 +331,11 @@ type PredictedLogs<'r> = (&'r Row, [f64; 2]);
 
 /// Leaves out each network: the share of the trees that makes the squared errors least, and the errors with it.
 fn without_networks(rows: &[Row], watch: &Watch<'_>) -> Result<(f64, LeftOut)> {
-    let (what, parts) = left_out::networks(rows);
+    let (what, splits) = left_out::networks(rows);
     let mut predicted: Vec<(String, Vec<PredictedLogs>)> = Vec::new();
-    for (name, is_out) in parts {
-        let (out, others): (Vec<_>, Vec<_>) = rows.iter().zip(&is_out).partition(|(_, out)| **out);
-        let others: Vec<&Row> = others.into_iter().map(|(row, _)| row).collect();
+    for Split { name, out, others } in splits {
         let fitted = Fitted::new(&others)?;
-        let logs = out.into_iter().filter_map(|(row, _)| Some((row, fitted.logs(row, &row.gpu)?)));
+        let logs = out.into_iter().filter_map(|row| Some((row, fitted.logs(row, &row.gpu)?)));
         predicted.push((name, logs.collect()));
         watch(1)?;
     }
@@ -331,7 +349,7 @@ fn without_networks(rows: &[Row], watch: &Watch<'_>) -> Result<(f64, LeftOut)> {
     });
     let groups: Vec<Group> = groups.collect();
     match groups.is_empty() {
-        false => Ok((share, LeftOut { what, groups })),
+        false => Ok((share, LeftOut { what: what.to_owned(), groups })),
         true => Err(Error::input("no two networks have a class of operations in common")
             .expected("networks with products, element-wise operations and the like")),
     }

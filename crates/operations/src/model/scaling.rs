@@ -2,7 +2,8 @@
 //! rates. Kernels of a trace without shapes are compared with operations that take as long.
 
 use super::physical::Peaks;
-use super::{KnownGpu, LeftOut, OperationModel};
+use super::uncertainty::RATE_BY_SIZE;
+use super::{KnownGpu, LeftOut, NINE_OF_TEN, OperationModel, UNLIKE};
 use crate::class::Class;
 use crate::element::Element;
 use crate::row::Row;
@@ -87,10 +88,23 @@ struct Point {
     half: bool,
     /// The logarithm of the time before.
     before: f64,
-    /// The logarithm of the ratio.
-    ratio: f64,
-    /// The logarithm that sums of such ratios are within.
+    change: Ratio,
+}
+
+/// By how much a time changes, and how certain that is, as logarithms.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Ratio {
+    log: f64,
+    /// What sums of ratios of measured operations are within.
     off: f64,
+    /// What this one is off beyond that, since it is unlike them.
+    beyond: f64,
+}
+
+impl Ratio {
+    fn is_unlike(&self) -> bool {
+        self.beyond > self.off.max(UNLIKE)
+    }
 }
 
 /// The least and the greatest ratio of times between two GPUs by their data sheets alone.
@@ -101,25 +115,26 @@ pub(crate) fn by_sheets(from: &str, to: &str) -> [f64; 2] {
 
 impl Scaling {
     pub(super) fn new(model: &OperationModel, from: &KnownGpu, to: &KnownGpu) -> Self {
-        let point = |class, half, [before, after]: [f64; 2]| {
-            let off = |device| model.off(device, class, half, LeftOut::total);
-            let off = if from == to { 0.0 } else { off(from).hypot(off(to)) };
-            Point { class, half, before, ratio: after - before, off }
+        let point = |class, half, work: Option<Work>, [before, after]: [f64; 2]| {
+            let together = |of: &dyn Fn(&KnownGpu) -> f64| if from == to { 0.0 } else { of(from).hypot(of(to)) };
+            let off = together(&|device| model.off(device, class, half, LeftOut::total));
+            let beyond = together(&|device| beyond(model, device, class, half, work));
+            Point { class, half, before, change: Ratio { log: after - before, off, beyond } }
         };
         let points = model.samples.iter().filter_map(|sample| {
             let row = sample.row(sample.half)?;
             let log = |device: &KnownGpu| model.fitted.log(&row, &device.name, model.share);
-            Some(point(row.class, sample.half, [log(from)?, log(to)?]))
+            Some(point(row.class, sample.half, Some(row.work), [log(from)?, log(to)?]))
         });
         let launches = kinds(model).into_iter().filter_map(|(class, half)| {
             let log = |device: &KnownGpu| launch(model, device, class, half);
-            Some(point(class, half, [log(from)?, log(to)?]))
+            Some(point(class, half, None, [log(from)?, log(to)?]))
         });
         Scaling::of(points.chain(launches).collect(), by_sheets(&from.name, &to.name))
     }
 
     fn of(points: Vec<Point>, sheets: [f64; 2]) -> Self {
-        Scaling { off: points.iter().map(|point| point.off).fold(0.0, f64::max), points, sheets }
+        Scaling { off: points.iter().map(|point| point.change.off).fold(0.0, f64::max), points, sheets }
     }
 
     /// Whether operations of a class, and of a precision where it is known, were measured.
@@ -131,17 +146,20 @@ impl Scaling {
     pub(super) fn to_half(model: &OperationModel, device: &KnownGpu) -> Self {
         let kinds = kinds(model);
         let is_known = |class: Class| [false, true].into_iter().all(|half| kinds.contains(&(class, half)));
-        let point = |class, [before, after]: [f64; 2]| {
-            let off = |half| model.off(device, class, half, LeftOut::total);
-            Point { class, half: false, before, ratio: after - before, off: off(false).hypot(off(true)) }
+        let point = |class, works: [Option<Work>; 2], [before, after]: [f64; 2]| {
+            let together = |of: &dyn Fn(bool) -> f64| of(false).hypot(of(true));
+            let off = together(&|half| model.off(device, class, half, LeftOut::total));
+            let beyond = together(&|half| beyond(model, device, class, half, works[usize::from(half)]));
+            Point { class, half: false, before, change: Ratio { log: after - before, off, beyond } }
         };
         let points = model.samples.iter().filter_map(|sample| {
             let [single, half] = [sample.row(false)?, sample.row(true)?];
             let log = |row: &Row| model.fitted.log(row, &device.name, model.share);
-            Some(point(single.class, [log(&single)?, log(&half)?]))
+            Some(point(single.class, [single.work, half.work].map(Some), [log(&single)?, log(&half)?]))
         });
         let launches = kinds.iter().filter_map(|(class, _)| {
-            Some(point(*class, [launch(model, device, *class, false)?, launch(model, device, *class, true)?]))
+            let times = [launch(model, device, *class, false)?, launch(model, device, *class, true)?];
+            Some(point(*class, [None; 2], times))
         });
         let known = points.chain(launches).filter(|point| is_known(point.class));
         Scaling::of(known.collect(), Peaks::named(&device.name).to_half())
@@ -150,37 +168,83 @@ impl Scaling {
     /// The factor by which a kernel of this class, precision and length gets longer. Without a class, or one that was never
     /// measured, of all operations that take as long.
     pub fn ratio(&self, class: Option<Class>, half: Option<bool>, time_us: f64) -> f64 {
-        let log = time_us.max(1e-3).ln();
-        let of = |is_own: &dyn Fn(&Point) -> bool| {
-            let weighted = self.points.iter().filter(|point| is_own(point)).map(|point| {
-                let weight = ((point.before - log).abs() + SCATTER).powi(-4);
-                [weight, weight * point.ratio]
-            });
-            let [weight, sum] = weighted.fold([0.0, 0.0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
-            (weight > 0.0).then(|| (sum / weight).exp())
-        };
-        of(&|point| class == Some(point.class) && half.is_none_or(|half| half == point.half))
-            .or_else(|| of(&|point| class == Some(point.class)))
-            .or_else(|| of(&|_| true))
-            .unwrap_or(1.0)
+        self.measured(class, half, time_us)
+            .or_else(|| self.measured(class, None, time_us))
+            .or_else(|| self.of_length(|_| true, time_us))
+            .map_or(1.0, |ratio| ratio.log.exp())
     }
 
-    /// The same at a bound of its error (-1 or 1; 0 is none): what was measured is off as such operations are, all else between what the data sheets allow.
+    /// The same at a bound of its error (-1 or 1; 0 is none): what was measured is off as such operations are, and more where it is unlike them; all else is
+    /// between what the data sheets allow. Of an unknown precision the bounds are those of both.
     pub fn ratio_at(&self, bound: f64, class: Option<Class>, half: Option<bool>, time_us: f64) -> f64 {
         let [least, most] = self.sheets;
         let ratio = self.ratio(class, half, time_us);
-        match class.filter(|class| self.knows(*class, half)) {
-            Some(class) => ratio * (bound * self.off_of(class, half)).exp(),
-            None if bound == 0.0 => ratio.clamp(least, most),
-            None if bound < 0.0 => least,
-            None => most,
+        let known: Vec<Ratio> =
+            precisions(half).iter().filter_map(|half| self.measured(class, Some(*half), time_us)).collect();
+        let bounds = known.iter().map(|known| self.at(bound, known));
+        match (known.is_empty(), bound) {
+            (true, 0.0) => ratio.clamp(least, most),
+            (false, 0.0) => ratio,
+            (true, bound) if bound < 0.0 => least,
+            (true, _) => most,
+            (false, bound) if bound < 0.0 => bounds.fold(f64::INFINITY, f64::min),
+            (false, _) => bounds.fold(0.0, f64::max),
         }
     }
 
-    /// The logarithm that sums over operations of a class and precision are within.
-    fn off_of(&self, class: Class, half: Option<bool>) -> f64 {
-        let own = self.points.iter().filter(|point| point.class == class && half.is_none_or(|half| half == point.half));
-        own.map(|point| point.off).fold(0.0, f64::max)
+    /// A bound of a ratio. Being unlike the measured operations makes it no smaller or greater than data sheets allow.
+    fn at(&self, bound: f64, known: &Ratio) -> f64 {
+        let [least, most] = self.sheets;
+        let [off, all] = [known.off, known.off.hypot(known.beyond)].map(|off| (known.log + bound * off).exp());
+        match bound < 0.0 {
+            true => all.max(least * (bound * known.off).exp()).min(off),
+            false => all.min(most * (bound * known.off).exp()).max(off),
+        }
+    }
+
+    /// Whether a kernel is so unlike the measured operations of its class, mostly in size, that its ratio rests on what is usual of GPUs.
+    pub fn is_unlike(&self, class: Class, half: Option<bool>, time_us: f64) -> bool {
+        self.measured(Some(class), half, time_us).is_some_and(|ratio| ratio.is_unlike())
+    }
+
+    /// What operations of a class and precision that take as long say; none where none was measured.
+    fn measured(&self, class: Option<Class>, half: Option<bool>, time_us: f64) -> Option<Ratio> {
+        let is_own = |point: &Point| class == Some(point.class) && half.is_none_or(|half| half == point.half);
+        self.of_length(is_own, time_us)
+    }
+
+    /// What some operations say of one that takes so long; the less, the further all of them are from it.
+    fn of_length(&self, is_own: impl Fn(&Point) -> bool, time_us: f64) -> Option<Ratio> {
+        let length = time_us.max(1e-3).ln();
+        let (mut weights, mut sum) = (0.0, Ratio::default());
+        let mut lengths = [f64::INFINITY, f64::NEG_INFINITY];
+        for Point { before, change, .. } in self.points.iter().filter(|point| is_own(point)) {
+            let weight = ((before - length).abs() + SCATTER).powi(-4);
+            weights += weight;
+            sum.log += weight * change.log;
+            sum.off += weight * change.off;
+            sum.beyond += weight * change.beyond;
+            lengths = [lengths[0].min(*before), lengths[1].max(*before)];
+        }
+        let outside = (lengths[0] - length).max(length - lengths[1]).max(0.0);
+        let Ratio { log, off, beyond } = sum;
+        (weights > 0.0).then(|| Ratio {
+            log: log / weights,
+            off: off / weights,
+            beyond: (beyond / weights).hypot(OF_BOTH * NINE_OF_TEN * RATE_BY_SIZE * outside),
+        })
+    }
+}
+
+/// Both GPUs are uncertain beyond what was measured, each by itself.
+const OF_BOTH: f64 = std::f64::consts::SQRT_2;
+
+/// The precisions that a kernel may have.
+fn precisions(half: Option<bool>) -> &'static [bool] {
+    match half {
+        None => &[false, true],
+        Some(false) => &[false],
+        Some(true) => &[true],
     }
 }
 
@@ -202,8 +266,19 @@ pub(super) fn has_both(model: &OperationModel) -> bool {
     [Class::Product, Class::Convolution].into_iter().any(is_known)
 }
 
+/// What the shortest kernels do.
+pub(super) const NOTHING: Work = Work { flops: 0.0, bytes: 0.0 };
+
+/// The logarithm that a time is off beyond what is usual, or a launch where there is no work.
+fn beyond(model: &OperationModel, device: &KnownGpu, class: Class, half: bool, work: Option<Work>) -> f64 {
+    let known = match work {
+        Some(work) => model.beyond(device, class, half, work),
+        None => model.launch_beyond(device, class, half),
+    };
+    known.unwrap_or_default()
+}
+
 /// The logarithm of a launch, which is what the shortest kernels take.
 fn launch(model: &OperationModel, device: &KnownGpu, class: Class, half: bool) -> Option<f64> {
-    let nothing = Work { flops: 0.0, bytes: 0.0 };
-    Some(model.fitted.physical.parts(&device.name, class, half, nothing)?.launch.ln())
+    Some(model.fitted.physical.parts(&device.name, class, half, NOTHING)?.launch.ln())
 }

@@ -19,7 +19,7 @@ const OF_MEDIAN: f64 = 1.483;
 
 /// The logarithm that shares of peaks differ by, as a standard deviation, for each factor of e that sizes are beyond all measured ones: products of
 /// 256 rows and columns may reach a fiftieth of the share that those of 4096 do, which have 4096 times the FLOPs, and are then two deviations off.
-const RATE_BY_SIZE: f64 = 0.3;
+pub(super) const RATE_BY_SIZE: f64 = 0.3;
 
 /// What a row says of the parameters.
 pub(super) struct Evidence {
@@ -107,6 +107,11 @@ impl Uncertainty {
         };
         let least_by_rates = rows.iter().map(|row| by_rates(&row.derivatives)).fold(1.0, f64::min);
         Uncertainty { usual: median(&variances), covariance, sizes: [size(0), size(1)], least_by_rates }
+    }
+
+    /// That of a launch beyond what is usual.
+    pub fn of_launch(&self) -> f64 {
+        (self.covariance.variance(&[0.0, 0.0, 1.0, 0.0]) - self.usual).max(0.0)
     }
 
     /// That of a time beyond what is usual, which errors of what was left out hold.

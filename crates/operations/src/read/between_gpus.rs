@@ -9,8 +9,6 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use std::collections::BTreeMap;
 
-/// FLOPs a microsecond of a TFLOP/s.
-const TERA: f64 = 1e6;
 /// Shorter operations, in microseconds, are bound by launches and read from clocks that are too coarse.
 const SHORT: f64 = 20.0;
 /// Rates and ratios beyond those of data sheets by less are of clocks and of rounded times.
@@ -35,14 +33,9 @@ pub(super) fn check(rows: &[Row]) -> Result<Vec<String>> {
     Ok(exchanged(rows))
 }
 
-/// How much of the most FLOP/s a product reaches: in single precision those of TF32, half of those in half precision; a GPU without units for half
-/// precision computes it in single.
+/// How much of the most FLOP/s a product reaches.
 fn reached(row: &Row, sheet: &Sheet) -> f64 {
-    let tflops = match row.element.is_half() {
-        true => sheet.half_tflops.max(sheet.single_tflops),
-        false => sheet.single_tflops.max(sheet.half_tflops / 2.0),
-    };
-    row.work.flops / row.time_us / (TERA * tflops)
+    row.work.flops / row.time_us / sheet.most_flops(row.element.is_half())
 }
 
 fn check_rates(sheet: &Sheet, network: &str, products: &[&Row]) -> Result<()> {
@@ -95,6 +88,8 @@ fn contradiction([one, other]: [&str; 2], ratio: f64) -> Option<String> {
 mod tests {
     use super::*;
     use crate::{Element, Work};
+
+    const TERA: f64 = 1e6;
 
     /// Products of these sizes that reach so much of what the GPU's data sheet says, in the folder of another one.
     fn rows(gpu: &str, folder: &str, reached: f64) -> Vec<Row> {

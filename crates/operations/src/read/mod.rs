@@ -6,6 +6,7 @@ mod convolved;
 mod execution_trace;
 mod kineto;
 mod published;
+mod repeats;
 mod table;
 mod units;
 
@@ -15,7 +16,7 @@ use crate::gpus::sheet;
 use crate::row::Row;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::counted;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What a folder contains.
@@ -84,6 +85,8 @@ pub fn read_folder(path: &Path) -> Result<MeasuredOperations> {
         .into_iter()
         .collect::<Result<Vec<_>>>()?
         .concat();
+    found.doubts.extend(repeats::check(&found.rows));
+    found.doubts.extend(without_sheet(&found.rows));
     match found.rows.is_empty() {
         false => Ok(found),
         true => {
@@ -92,6 +95,18 @@ pub fn read_folder(path: &Path) -> Result<MeasuredOperations> {
             Err(Error::input(format!("no operation was measured here{why}")).file(path).expected(EXPECTED))
         }
     }
+}
+
+/// Names what its folder calls a GPU and no data sheet is known of.
+fn without_sheet(rows: &[Row]) -> Option<String> {
+    let gpus: BTreeSet<&str> = rows.iter().map(|row| row.gpu.as_str()).filter(|gpu| sheet(gpu).is_none()).collect();
+    let gpus: Vec<String> = gpus.into_iter().map(|gpu| format!("\"{gpu}\"")).collect();
+    (!gpus.is_empty()).then(|| {
+        format!(
+            "no data sheet is known of the GPU {}, as folders GPU/NETWORK/ or the column gpu name it: its operations say nothing of other GPUs",
+            gpus.join(", ")
+        )
+    })
 }
 
 /// The files that [`read_folder`] reads rows from.

@@ -3,6 +3,7 @@
 use super::Origin;
 use crate::class::{Class, class_of};
 use crate::element::Element;
+use crate::gpus::{Sheet, sheet};
 use crate::row::Row;
 use crate::work::{Tensor, Work, work};
 use csv::{ReaderBuilder, StringRecord, Trim};
@@ -66,6 +67,14 @@ impl Columns {
     fn check(&self) -> Result<()> {
         let has = |name: &str| self.place(name).is_some();
         let wrong = |problem: String| Err(Error::input(problem).line(1).expected(EXPECTED));
+        if let [only] = self.0.iter().collect::<Vec<_>>()[..]
+            && only.contains([';', '\t'])
+        {
+            return Err(Error::input("the header is one cell").line(1).expected("cells with commas between them"));
+        }
+        if let Some(heading) = self.repeated() {
+            return wrong(format!("there are two columns {heading}"));
+        }
         if !has("operation") {
             return wrong("there is no column operation".to_owned());
         }
@@ -77,6 +86,13 @@ impl Columns {
             0 | 1 => Ok(()),
             _ => wrong("the time of an operation is given twice".to_owned()),
         }
+    }
+
+    /// A heading that two columns have.
+    fn repeated(&self) -> Option<&str> {
+        let is_repeated = |place: usize, heading: &str| self.place(heading).is_some_and(|first| first < place);
+        let mut headings = self.0.iter().enumerate().filter(|(_, heading)| !heading.is_empty());
+        headings.find(|(place, heading)| is_repeated(*place, heading)).map(|(_, heading)| heading)
     }
 
     fn cell<'r>(&self, record: &'r StringRecord, name: &str) -> &'r str {
@@ -116,6 +132,7 @@ impl Columns {
             "" => origin.to_owned(),
             own => own.to_owned(),
         };
+        check_gpu(self.cell(record, "gpu"), &origin.gpu)?;
         Ok(Row {
             gpu: or("gpu", &origin.gpu),
             network: or("network", &origin.network),
@@ -125,8 +142,18 @@ impl Columns {
             element,
             work,
             time_us: time.unwrap_or(0.0),
-            count: self.number(record, "count")?.map_or(1, |count| count as u32),
+            count: self.count(record)?,
         })
+    }
+
+    /// How often an operation ran; once where nothing says it.
+    fn count(&self, record: &StringRecord) -> Result<u32> {
+        match self.cell(record, "count") {
+            "" => Ok(1),
+            text => text.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
+                Error::input(format!("count is \"{text}\"")).expected("how often the operation ran, from 1")
+            }),
+        }
     }
 
     fn element(&self, record: &StringRecord) -> Result<Element> {
@@ -137,6 +164,18 @@ impl Columns {
                     .one_of(spelled, Element::ALL.map(Element::name))
             }),
         }
+    }
+}
+
+/// Refuses a row of another GPU than its folder is of.
+fn check_gpu(own: &str, folder: &str) -> Result<()> {
+    let is_other = |own: &Sheet, folder: &Sheet| own.contradicts(folder) && folder.contradicts(own);
+    match sheet(own).zip(sheet(folder)) {
+        Some((measured, named)) if is_other(measured, named) => {
+            Err(Error::input(format!("gpu is {own}, in a folder of {folder}"))
+                .expected("folders GPU/NETWORK/ with rows of that GPU"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -224,5 +263,18 @@ mod tests {
         assert!(message("operation,shapes\naten::unheard,8x16\n").contains("not known"));
         assert!(message("shapes\n8\n").contains("no column operation"));
         assert!(message("operation,flops,bytes,time_us\naten::mm,1,1,x\n").contains("time_us is \"x\""));
+        assert!(message("operation,flops,bytes,time_us,time_us\n").contains("two columns time_us"));
+        assert!(message("operation;flops;bytes\n").contains("commas"));
+        for count in ["0", "1.5", "-1"] {
+            let text = format!("operation,flops,bytes,count\naten::add,1,1,{count}\n");
+            assert!(message(&text).contains("from 1"), "{count}");
+        }
+        assert!(
+            message("operation,flops,bytes,gpu\naten::add,1,1,H100\n").contains("gpu is H100, in a folder of V100")
+        );
+        for time in ["1e300", "1e-300"] {
+            let text = format!("operation,flops,bytes,time_us\naten::add,1,12,{time}\n");
+            assert!(message(&text).contains("microseconds"), "{time}");
+        }
     }
 }

@@ -226,9 +226,9 @@ fn with_interval((mean, interval): (f64, Option<[f64; 2]>)) -> String {
 fn answer(model: &OperationModel) -> String {
     let gpus: Vec<&str> = model.measured().collect();
     let by_network = model.by_network();
-    let left_out = match by_network.what.as_str() {
-        "network" => "a network that was left out of the fit",
-        _ => "a fifth of the rows that was left out of the fit",
+    let left_out = match by_network.is_by_network() {
+        true => "a network that was left out of the fit",
+        false => "a fifth of the operations that was left out of the fit",
     };
     let known = format!(
         "{} of {} on {}: predictions of an operation of {left_out} are off by {} on average, those of the sum over a network by {}.",
@@ -240,7 +240,7 @@ fn answer(model: &OperationModel) -> String {
     );
     let unknown = model.by_gpu().map(|by_gpu| {
         format!(
-            "On a GPU that was left out, by its data sheet alone, to {} and {}.",
+            "On a GPU that was left out, by its data sheet alone, an operation is off by {} and the sum by {}.",
             with_interval(by_gpu.mean_percent()),
             with_interval(by_gpu.total_percent())
         )
@@ -321,7 +321,7 @@ impl PredictOperations {
 
     /// Whether the model was fitted on the row's network, and on its GPU.
     fn is_fitted(&self, model: &OperationModel, row: &Row) -> Result<bool> {
-        let network = !row.network.is_empty() && model.by_network().groups.iter().any(|one| one.name == row.network);
+        let network = !row.network.is_empty() && model.networks().any(|name| name == row.network);
         Ok(network && model.device(self.gpu(row)?)?.measured)
     }
 

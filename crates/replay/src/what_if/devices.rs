@@ -4,7 +4,7 @@
 use super::clause::Clause;
 use super::kernel::{Bits, class_of_kernel};
 use super::{Change, InHalf, Known, Scenario};
-use crate::graph::{Graph, Kind, NodeId};
+use crate::graph::{Graph, Kind, NodeId, StepGraph};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
 use perf4sight_operations::{Class, KnownGpu, OperationModel, Scaling};
@@ -85,6 +85,9 @@ struct KernelOfModel {
 
 /// From this share of the kernels' time on, operations that were never measured are too much.
 const UNMEASURED: f64 = 0.5;
+
+/// A smaller share of the kernels' time is not worth a sentence.
+const TOLD: f64 = 0.02;
 
 /// Between the GPU of the traces and the other one, where traces do not say it: `gpu = A100 -> H100`.
 const ARROW: &str = "->";
@@ -204,12 +207,43 @@ impl Change for OtherGpu {
 
     fn assumption(&self) -> Option<String> {
         let scaling = self.scaling().ok()?;
-        let measured = if self.to.measured { "" } else { ", which was never measured, by its data sheet" };
+        let unmeasured = self.from.iter().chain([&self.to]).filter(|gpu| !gpu.measured);
+        let by_sheet = unmeasured.map(|gpu| format!(", {} by its data sheet alone", gpu.name)).collect::<String>();
         Some(format!(
-            "kernels change as the model of operations says for {}{measured}, off by up to {} in all, those of operations that were never measured between what the data sheets allow; copies from and to the host, the processor, recorded gaps and communication stay as they are",
+            "kernels change as the model of operations says for {}{by_sheet}: sums over networks that it was not fitted on were off by up to {}; copies from and to the host, the processor, recorded gaps and communication stay as they are",
             self.to.name,
             Percent(100.0 * scaling.off.exp_m1())
         ))
+    }
+
+    fn doubts(&self, step: &StepGraph) -> Vec<String> {
+        let Ok(scaling) = self.scaling() else { return Vec::new() };
+        let graph = &step.graph;
+        let kernels: Vec<NodeId> = graph.ids().filter(|id| is_scaled(graph, *id)).collect();
+        let time = |id: NodeId| graph.node(id).duration as f64;
+        let all: f64 = kernels.iter().map(|id| time(*id)).sum();
+        let share = |is_such: &dyn Fn(&KernelOfModel, f64) -> bool| {
+            let such = kernels.iter().filter(|id| is_such(&self.kernel(&scaling, graph, **id), time(**id) / 1e3));
+            such.map(|id| time(*id)).sum::<f64>() / all.max(1.0)
+        };
+        let unlike = share(&|kernel, time_us| {
+            kernel.measured.is_some_and(|class| scaling.is_unlike(class, kernel.half, time_us))
+        });
+        let of_any_precision = share(&|kernel, _| kernel.measured.is_some() && kernel.half.is_none());
+        let unmeasured = share(&|kernel, _| kernel.measured.is_none());
+        let doubts = [
+            (
+                unlike,
+                "of operations unlike those that were measured, mostly in size: they rest on what is usual of GPUs",
+            ),
+            (
+                of_any_precision,
+                "of kernels whose precision the traces do not show (record_shapes=True records it): the interval holds single and half precision",
+            ),
+            (unmeasured, "of operations that were never measured: the interval holds all that the data sheets allow"),
+        ];
+        let told = doubts.into_iter().filter(|(share, _)| *share >= TOLD);
+        told.map(|(share, what)| format!("{} of the kernels' time is {what}", Percent(100.0 * share))).collect()
     }
 
     fn known_after(&self, mut known: Known) -> Known {
@@ -236,7 +270,7 @@ fn is_scaled(graph: &Graph, id: NodeId) -> bool {
 mod tests {
     use super::*;
     use crate::communication::{Algorithm, Communication, SlowDown};
-    use crate::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+    use crate::graph::{Builder, Node, Resource, ResourceKind};
     use crate::what_if::parse_with;
     use perf4sight_operations::{Element, Row, Tensor, sheet, work};
 

@@ -79,7 +79,7 @@ impl HalfRates {
             [GUESSED, self.least.min(LEAST_OF_PRODUCT), MOST].map(|share| Percent(100.0 * share));
         match &self.model {
             Some((scaling, gpu)) => format!(
-                "kernels in half precision take what the model of operations says of {gpu}, off by up to {} in all, those of operations that it did not measure in both precisions between what the data sheet allows",
+                "kernels in half precision take what the model of operations says of {gpu} (sums over networks that it was not fitted on were off by up to {}), those of operations that it did not measure in both precisions between what the data sheet allows",
                 Percent(100.0 * scaling.off.exp_m1())
             ),
             None => format!(

@@ -61,6 +61,11 @@ pub trait Change: Debug + Send + Sync {
         None
     }
 
+    /// What of a step the change knows little about, in sentences.
+    fn doubts(&self, _step: &StepGraph) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What is known of the step after it, for changes that follow.
     fn known_after(&self, known: Known) -> Known {
         known

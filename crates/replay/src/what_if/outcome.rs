@@ -113,7 +113,7 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         assumed_latency(communication, time, &of_latencies.iter().map(|ratio| ratio * before).collect::<Vec<_>>());
     let assumptions = changes
         .iter()
-        .filter_map(|change| change.assumption())
+        .flat_map(|change| change.assumption().into_iter().chain(change.doubts(&recorded.typical)))
         .chain(latency)
         .chain(slowed(time, before * scale, &unprofiled))
         .chain(assumed_waits(time, before * scale, unwaiting))
