@@ -29,6 +29,11 @@ impl AllReduce {
         self.tables.is_empty()
     }
 
+    /// The most ranks that were measured; none without a table.
+    pub fn most_ranks(&self) -> Option<u64> {
+        self.tables.keys().next_back().copied()
+    }
+
     /// Adds a table: CSV as vTrain publishes it (`size(B),count,type,time(ns),busbw(GB/s)`), or the output of nccl-tests.
     /// The name of a CSV ends in the number of ranks: `allreduce_a100_4.csv`.
     ///

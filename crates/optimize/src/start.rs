@@ -58,6 +58,10 @@ impl Change for Together {
         Some(all.join("; ")).filter(|all| !all.is_empty())
     }
 
+    fn doubts(&self, step: &StepGraph) -> Vec<String> {
+        self.0.iter().flat_map(|change| change.doubts(step)).collect()
+    }
+
     fn bounds(&self) -> Vec<Box<dyn Change>> {
         let own: Vec<&dyn Change> = self.0.iter().map(Arc::as_ref).collect();
         let together = |bounds: Vec<Option<Box<dyn Change>>>| {

@@ -138,3 +138,24 @@ fn two_tables_of_as_many_ranks_are_refused() -> Result<()> {
     assert!(error.contains("two tables of all-reduces among 8 ranks"), "{error}");
     Ok(())
 }
+
+/// Nothing was measured of tensor parallelism, nor of its links: over PCIe, a twentieth of NVLink, an all-reduce of 2 ranks takes twenty times as long.
+#[test]
+fn links_of_which_nothing_was_measured_may_be_slow() -> Result<()> {
+    let (fitted, others): (Vec<MeasuredPlan>, Vec<MeasuredPlan>) =
+        rows()?.into_iter().partition(|row| row.plan.tensor_parallel == 1);
+    let widths = |table: AllReduce| -> Result<Vec<f64>> {
+        let model = StepModel::fit(fitted.clone(), table)?;
+        let high = |row: &MeasuredPlan| model.predict(&row.plan).interval_ms.1 / row.step_ms;
+        Ok(others.iter().map(high).collect())
+    };
+    let [unknown, known] = [widths(AllReduce::default())?, widths(tables()?)?];
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    assert!(unknown.iter().all(|high| *high > 1.0));
+    let [unknown, known] = [unknown, known].map(median);
+    assert!(unknown > 3.0 * known && known < 2.5, "{unknown} {known}");
+    Ok(())
+}

@@ -63,6 +63,9 @@ pub struct OperationModel {
     samples: Vec<Sample>,
     by_network: LeftOut,
     by_gpu: Option<LeftOut>,
+    /// What was doubtful of the rows, in sentences.
+    #[serde(default)]
+    doubts: Vec<String>,
 }
 
 /// A GPU that operations can be predicted for.
@@ -155,7 +158,19 @@ impl OperationModel {
             samples: scaling::samples(&rows),
             by_network,
             by_gpu,
+            doubts: Vec::new(),
         })
+    }
+
+    /// The same with what was doubtful of its rows, for whoever uses it.
+    #[must_use]
+    pub fn with_doubts(self, doubts: &[String]) -> Self {
+        OperationModel { doubts: doubts.to_vec(), ..self }
+    }
+
+    /// What was doubtful of its rows, in sentences.
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
     }
 
     /// The GPU of a name: one that was measured, else one whose data sheet is known.

@@ -28,7 +28,7 @@ pub struct MeasuredOperations {
     pub left_out: BTreeMap<String, usize>,
     /// Folders of networks that gave no row.
     pub without_rows: Vec<PathBuf>,
-    /// What may be in another unit, in sentences.
+    /// What is doubtful of the rows, in sentences.
     doubts: Vec<String>,
 }
 
@@ -47,7 +47,12 @@ impl MeasuredOperations {
             .for_each(|row| self.leave_out(format!("the rate of {} in {} is not known", row.class, row.element)));
     }
 
-    /// What was left out, in sentences.
+    /// What is doubtful of the rows, in sentences.
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
+    }
+
+    /// What was left out, and what is doubtful, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let sentence =
             |(why, count): (&String, &usize)| format!("{} not used: {why}", counted(*count as u64, "operation"));

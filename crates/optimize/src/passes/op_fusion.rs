@@ -4,7 +4,7 @@ use super::merges::merges;
 use super::recorded_optimizer::{OF_CLOSURE, OF_PASSES, calls_closure, optimizer};
 use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted, bytes_of_prediction};
 use crate::changes::{FusedGroups, FusedUpdate, Group};
-use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
+use crate::search::{Class, Fused, GoOn, UnitGraph, Visit, Walk, operation};
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
@@ -79,6 +79,7 @@ impl Pass for OpFusion {
             let ranks: Vec<Vec<Group>> = ranks.collect();
             let fused = fused(&graph, &groups, &ranks, wanted.simulate);
             let edit = Arc::new(edit(&fused));
+            found.nothing.extend(products_apart(&graph, &groups));
             let change = format!("{}: fuses {}", compiler(start, &fused), words(&graph, &groups));
             keep(fused, Proposal::of(NAME, change, edit, Learns::Rounded, start)?, &mut found);
         }
@@ -155,7 +156,7 @@ fn fused(graph: &UnitGraph, groups: &[Vec<u32>], ranks: &[Vec<Group>], simulate:
 /// The change of the step on all ranks.
 pub(super) fn edit(fused: &[FusedOperations]) -> FusedGroups {
     let groups = fused.iter().flat_map(|one| one.on_ranks.iter().cloned()).collect();
-    FusedGroups { groups, simulate: fused.iter().any(|one| one.simulate) }
+    FusedGroups { groups, simulate: fused.iter().any(|one| one.simulate), bound: 0.0 }
 }
 
 /// Keeps what the search found if the replay of all ranks finds it no longer than the step as it is.
@@ -264,6 +265,20 @@ fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
     let named = counts.iter().take(NAMED).map(|(pattern, count)| format!("{pattern} ({})", counted(*count, "time")));
     let more = (more > 0).then(|| format!("{more} more kinds"));
     named.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+/// That some groups are fused in another mode alone (`epilogue_fusion` of torch/_inductor/config.py: templates of products are for max-autotune).
+fn products_apart(graph: &UnitGraph, groups: &[Vec<u32>]) -> Option<String> {
+    let is_product = |unit: &u32| {
+        operation(&graph.units[*unit as usize].name).is_some_and(|operation| operation.class == Class::Product)
+    };
+    let with_products = groups.iter().filter(|group| group.iter().any(is_product)).count();
+    (with_products > 0).then(|| {
+        format!(
+            "{with_products} of {} groups begin with a product or convolution, which torch.compile leaves to a library unless mode=\"max-autotune\" finds a faster one",
+            groups.len()
+        )
+    })
 }
 
 /// The ranges that PyTorch's profiler makes of compiled code (torch/_dynamo and torch/_functorch/_aot_autograd).

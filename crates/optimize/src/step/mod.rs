@@ -7,6 +7,7 @@ mod calibration;
 mod deviations;
 mod factor;
 mod fit;
+mod links;
 mod parameters;
 mod parts;
 mod posterior;
@@ -118,7 +119,8 @@ impl StepModel {
 
     /// The time of a plan's step.
     pub fn predict(&self, plan: &Plan) -> PredictedStep {
-        let expected = self.posterior.predict(&Prepared::new(*plan, &self.fitted.all_reduce));
+        let prepared = Prepared::new(*plan, &self.fitted.all_reduce);
+        let expected = self.posterior.predict(&prepared);
         let unmeasured = self.unmeasured(plan);
         let is_known_size = self.fitted.rows.iter().any(|row| size(&row.plan) == size(plan));
         let deviations = self.fitted.calibration.deviations(is_known_size, &self.distances(&unmeasured));
@@ -126,7 +128,9 @@ impl StepModel {
         let step_ms = expected.mean.exp();
         let is_new_combination = !is_known_size && !unmeasured.iter().any(|(name, _)| is_of_size(name));
         let never_together = if is_new_combination { self.numbers_of_size(plan) } else { Vec::new() };
-        let interval_ms = (step_ms * (-off).exp(), step_ms * off.exp());
+        let slowest = links::slowest(plan, &self.fitted.rows, &self.fitted.all_reduce);
+        let longer = self.posterior.times_as_long(prepared, slowest);
+        let interval_ms = (step_ms * (-off).exp(), step_ms * off.exp() * longer);
         PredictedStep { step_ms, interval_ms, unmeasured, never_together }
     }
 

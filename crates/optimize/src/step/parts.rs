@@ -48,6 +48,15 @@ impl Prepared {
         }
     }
 
+    /// The same with all-reduces of tensor parallelism and of gradients that take so many times as long.
+    pub fn slower(self, [tensor, data]: [f64; 2]) -> Self {
+        Prepared {
+            tensor_all_reduce: tensor * self.tensor_all_reduce,
+            data_all_reduce: data * self.data_all_reduce,
+            ..self
+        }
+    }
+
     /// The parts of its step.
     pub fn parts(&self, logs: &Logs) -> Parts {
         let parameters = Parameters::from(logs);

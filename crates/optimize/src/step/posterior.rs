@@ -48,6 +48,11 @@ impl Posterior {
         Ok(Posterior { logs, scales, rows: influences, factor, weights, jacobian, parameters })
     }
 
+    /// How many times as long the step takes with all-reduces that take so many times as long.
+    pub fn times_as_long(&self, prepared: Prepared, slower: [f64; 2]) -> f64 {
+        prepared.slower(slower).parts(&self.logs).total() / prepared.parts(&self.logs).total()
+    }
+
     /// The time of another measurement of a plan.
     pub fn predict(&self, prepared: &Prepared) -> Expected {
         let influence = Influence::new(prepared, &self.logs);

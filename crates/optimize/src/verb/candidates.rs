@@ -1,6 +1,6 @@
 //! Plans to choose from, with what is predicted of them.
 
-use super::{plan_table, staged};
+use super::{cost_model, plan_table, staged};
 use crate::memory;
 use crate::model_file::{self, Model};
 use crate::plan::Plan;
@@ -102,7 +102,8 @@ pub(super) fn rank(plans: &Path, model: &Path, budget: Option<Bytes>, context: &
 fn of_table(file: &Path, model: &StepModel, budget: Option<Bytes>, context: &mut Context) -> Result<Vec<Candidate>> {
     staged::check_is_table(file)?;
     let (rows, ignored) = plans_csv::read_with_ignored(file)?;
-    ignored.into_iter().chain(given_twice(&rows)).for_each(|warning| context.warn(warning));
+    let doubts = cost_model::doubts(model);
+    ignored.into_iter().chain(given_twice(&rows)).chain(doubts).for_each(|warning| context.warn(warning));
     let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
     let differing = plan_table::differing(&plans);
     check_network(&plans, &differing)?;

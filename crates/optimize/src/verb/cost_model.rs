@@ -281,17 +281,8 @@ impl Verb for Train {
             Err(_) if context.cancelled() => return Ok(interrupted()),
             fitted => fitted?,
         };
-        if model.assumes_all_reduce() {
-            context.warn("no times of all-reduces are given: a ring over NVLink is assumed (allreduce)");
-        }
-        if let Some((row, _)) = model.rows().find(|(row, _)| row.plan.sequence < FEW_TOKENS) {
-            context.warn(format_args!(
-                "a plan has sequence = {}: it is tokens of a sample, not thousands of them",
-                row.plan.sequence
-            ));
-        }
+        doubts(&model).into_iter().for_each(|doubt| context.warn(doubt));
         let trained = trained(&model);
-        trained.predictions.contradictions(different(&model)).into_iter().for_each(|warning| context.warn(warning));
         let files = files.write(&Model::Plans(Box::new(model.clone())), &trained, context)?;
         let tables = [left_out(&model), parameters(&model)];
         Ok(Summary {
@@ -308,6 +299,18 @@ impl Verb for Train {
             ..Summary::default()
         })
     }
+}
+
+/// What is doubtful of a model, whoever uses it: assumed links, and rows that contradict others.
+pub(super) fn doubts(model: &StepModel) -> Vec<String> {
+    let links = model.assumes_all_reduce().then(|| {
+        "the model was trained without times of all-reduces: a ring over NVLink is assumed; intervals of degrees of which none was measured reach up to PCIe (allreduce)".to_owned()
+    });
+    let short = model.rows().find(|(row, _)| row.plan.sequence < FEW_TOKENS).map(|(row, _)| {
+        format!("a measured plan has sequence = {}: it is tokens of a sample, not thousands of them", row.plan.sequence)
+    });
+    let contradictions = trained(model).predictions.contradictions(different(model));
+    links.into_iter().chain(short).chain(contradictions).collect()
 }
 
 /// Plans that agree are said to contradict each other where so few differ that predictions rest on the priors: random rows of vTrain, all 0.2 to 4 times
@@ -468,7 +471,7 @@ impl Predict {
     fn predict(&self, model: &StepModel, context: &mut Context) -> Result<Summary> {
         staged::check_is_table(self.plans()?)?;
         let (rows, ignored) = plans_csv::read_with_ignored(self.plans()?)?;
-        ignored.into_iter().for_each(|warning| context.warn(warning));
+        ignored.into_iter().chain(doubts(model)).for_each(|warning| context.warn(warning));
         let steps: Vec<PredictedStep> = rows.iter().map(|row| model.predict(&row.plan)).collect();
         plan_table::warn_of_unmeasured(&steps, context);
         let every: Vec<usize> = (0..rows[0].plan.numbers().len()).collect();

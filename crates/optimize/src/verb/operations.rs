@@ -82,10 +82,11 @@ impl Verb for TrainOperations {
         found.warnings().into_iter().for_each(|warning| context.warn(warning));
         self.check_precisions(&found.rows)?;
         let rows = self.table(&found.rows, &read)?;
+        let doubts = found.doubts().to_vec();
         let progress = context.console.progress(OperationModel::parts(&found.rows), "fitting");
         let model = match OperationModel::fit_watched(found.rows, &watch(&progress, context)) {
             Err(_) if context.cancelled() => return Ok(interrupted()),
-            fitted => fitted.map_err(|error| error.file(&self.folder))?,
+            fitted => fitted.map_err(|error| error.file(&self.folder))?.with_doubts(&doubts),
         };
         drop(progress);
         model.limits().into_iter().for_each(|limit| context.warn(limit));
@@ -294,6 +295,7 @@ impl PredictOperations {
         let rows = read_table(&self.operations)?;
         let predicted = rows.iter().map(|row| self.predict(model, row)).collect::<Result<Vec<_>>>();
         let predicted = predicted.map_err(|error| error.file(&self.operations))?;
+        model.doubts().iter().for_each(|doubt| context.warn(format_args!("the model of operations: {doubt}")));
         self.unmeasured(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
         unlike(&rows, &predicted).into_iter().for_each(|warning| context.warn(warning));
         let fitted = rows.iter().map(|row| self.is_fitted(model, row)).collect::<Result<Vec<bool>>>()?;

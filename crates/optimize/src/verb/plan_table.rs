@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of GPUs, by its name in [`crate::plan::Plan::numbers`].
 const GPUS: &str = "gpus";
+/// GPUs of a usual server.
+const SERVER: u64 = 8;
 /// Values of a number that a warning names.
 const NAMED: usize = 5;
 
@@ -69,8 +71,8 @@ pub(super) fn warn_of_unmeasured(steps: &[PredictedStep], context: &mut Context)
         let more = values.len().saturating_sub(NAMED);
         let named = values.iter().take(NAMED).map(u64::to_string);
         let named = named.chain((more > 0).then(|| format!("{more} others"))).collect::<Vec<_>>().join(", ");
-        let links = if name == GPUS && values.last().is_some_and(|gpus| *gpus > 1) {
-            ", and hold nothing of links between servers that were never measured"
+        let links = if name == GPUS && values.last().is_some_and(|gpus| *gpus > SERVER) {
+            ", and hold links between servers from NVLink to Ethernet of 10 Gb/s"
         } else {
             ""
         };

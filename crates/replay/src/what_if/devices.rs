@@ -243,7 +243,8 @@ impl Change for OtherGpu {
             (unmeasured, "of operations that were never measured: the interval holds all that the data sheets allow"),
         ];
         let told = doubts.into_iter().filter(|(share, _)| *share >= TOLD);
-        told.map(|(share, what)| format!("{} of the kernels' time is {what}", Percent(100.0 * share))).collect()
+        let told = told.map(|(share, what)| format!("{} of the kernels' time is {what}", Percent(100.0 * share)));
+        told.chain(self.model.doubts().iter().map(|doubt| format!("the model of operations: {doubt}"))).collect()
     }
 
     fn known_after(&self, mut known: Known) -> Known {
