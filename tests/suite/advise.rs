@@ -56,7 +56,8 @@ fn what_is_advised_fits_and_changes_no_more_than_that_takes() {
                 (0..changes.len()).filter(|at| *at != left_out).map(|at| changes[at]).collect();
             assert_ne!(predicted(&fewer, limit)["verdict"], "fits", "{} of {row} is not needed", changes[left_out].0);
         }
-        let learns = |(key, _): &(&str, &str)| ["zero_grad", "accumulate", "checkpoint"].contains(key);
+        // resnet18 has batch normalisation, which sees the samples of one pass alone.
+        let learns = |(key, _): &(&str, &str)| ["zero_grad", "checkpoint"].contains(key);
         assert_eq!(row["learns"] == "the same", changes.iter().all(learns), "{row}");
     }
     // The cheapest first; what it costs is shown next to what was asked. Last comes what takes nobody knows how long.

@@ -107,6 +107,19 @@ impl Network {
         self.owner(node).frozen.map(|frozen| trained && !frozen)
     }
 
+    /// A batch normalisation that would have a single value of each channel in a pass of so many samples, which PyTorch refuses to train
+    /// (`_verify_batch_size` in torch/nn/functional.py).
+    pub fn normalising_single_values(&self, step: Step, samples: u64) -> Option<&str> {
+        let values = |node: &Node| {
+            let Op::BatchNorm { axis } = node.op else { return None };
+            let channels = node.shape.dims().get(axis).copied().unwrap_or(1).max(1) as u64;
+            Some(samples * node.shape.elements() / channels)
+        };
+        let refused =
+            |node: &&Node| self.works_as_in_training(node, step) && values(node).is_some_and(|values| values < 2);
+        self.nodes().iter().find(refused).map(|node| node.name.as_str())
+    }
+
     /// Whether a node runs as in training: in a training step all do, except frozen batch normalisations, which keep their
     /// statistics.
     pub fn works_as_in_training(&self, node: &Node, step: Step) -> bool {

@@ -74,7 +74,7 @@ impl Verb for Advise {
         check_understood(&network)?;
         let advice = self.advice(&device, &network)?;
         let files = self.wanted.write("advice", |ending| match ending {
-            "html" => advice.page().to_html(),
+            "html" => advice.page(context.warnings()).to_html(),
             _ => format!("{:#}\n", advice.json(context.warnings())),
         })?;
         Ok(Summary {

@@ -18,6 +18,8 @@ pub(super) struct StepOption {
     pub values: Vec<Workload>,
     /// This many of the first values are combined with other options; the time of steps with the others is unknown.
     pub timed: usize,
+    /// Whether training gives the same result with other values.
+    pub learns_the_same: bool,
 }
 
 /// Changes that are not tried, or only one at a time, in words, with the reasons.
@@ -52,8 +54,8 @@ impl StepOption {
         let mut options: Vec<StepOption> =
             Setting::ALL.into_iter().map(|setting| StepOption::for_setting(setting, asked, network)).collect();
         let smaller = halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
-        let values = smaller.map(|batch| Workload { batch, ..asked }).collect();
-        options.push(StepOption::new(None, values));
+        let values: Vec<Workload> = smaller.map(|batch| Workload { batch, ..asked }).collect();
+        options.push(StepOption { setting: None, timed: values.len(), values, learns_the_same: false });
         options
     }
 
@@ -61,11 +63,15 @@ impl StepOption {
         let step = asked.step;
         let steps = if step.trains() { others(setting, asked, network) } else { of_inference(setting, step) };
         let values = steps.into_iter().filter(|other| *other != step).map(|step| Workload { step, ..asked });
-        StepOption::new(Some(setting), values.collect())
-    }
-
-    fn new(setting: Option<Setting>, values: Vec<Workload>) -> Self {
-        StepOption { setting, timed: values.len(), values }
+        let values: Vec<Workload> = values.collect();
+        let learns_the_same = match setting {
+            Setting::ZeroGrad | Setting::Checkpoint => true,
+            // Batch normalisation computes its statistics over the samples of a pass.
+            Setting::Accumulate => !normalises(network),
+            Setting::Optimizer | Setting::Precision | Setting::Trainable | Setting::FrozenNormalisation => false,
+            Setting::Loss => false,
+        };
+        StepOption { setting: Some(setting), timed: values.len(), values, learns_the_same }
     }
 
     /// The indices of values that are combined with other options.
@@ -78,15 +84,6 @@ impl StepOption {
         self.setting.is_none_or(|setting| match setting {
             Setting::ZeroGrad | Setting::Accumulate => true,
             Setting::Checkpoint => false,
-            Setting::Optimizer | Setting::Precision | Setting::Trainable | Setting::FrozenNormalisation => false,
-            Setting::Loss => false,
-        })
-    }
-
-    /// Whether training gives the same result with other values.
-    pub fn learns_the_same(&self) -> bool {
-        self.setting.is_some_and(|setting| match setting {
-            Setting::ZeroGrad | Setting::Accumulate | Setting::Checkpoint => true,
             Setting::Optimizer | Setting::Precision | Setting::Trainable | Setting::FrozenNormalisation => false,
             Setting::Loss => false,
         })
@@ -170,7 +167,7 @@ fn halves(number: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(number / 2), |half| Some(half / 2)).take_while(|half| *half > 0)
 }
 
-/// Whether the network has batch normalisation, which computes statistics over the samples of a pass.
+/// Whether the network has batch normalisation.
 pub(super) fn normalises(network: &Network) -> bool {
     network.nodes().iter().any(|node| matches!(node.op, Op::BatchNorm { .. }))
 }

@@ -6,7 +6,7 @@ use crate::verbs::timeline;
 use perf4sight_report::{Axis, Block, Chart, Colour, Page, Plot, Point, Reference, Series, Tone, Tradeoff, sentence};
 
 impl Advice {
-    pub(super) fn page(&self) -> Page {
+    pub(super) fn page(&self, warnings: &[String]) -> Page {
         let mut page =
             Page::new(format!("What makes {} fit", self.network), format!("{} on {}", self.asked_words(), self.device));
         let asked = Block::Verdict(self.tone_as_asked(), sentence(&self.as_asked()));
@@ -20,12 +20,13 @@ impl Advice {
             let limit = self.limit.map(|limit| limit.bytes);
             page.chapter("Memory over the step as asked", timeline::blocks(timeline, &what, limit));
         }
-        page.chapter("What it rests on", [Block::List(self.remarks().iter().map(|line| sentence(line)).collect())]);
+        let rests_on = warnings.iter().chain(&self.remarks()).map(|line| sentence(line)).collect();
+        page.chapter("What it rests on", [Block::List(rests_on)]);
         page
     }
 
     fn tone_as_asked(&self) -> Tone {
-        match self.findings.asked.need.fits() {
+        match self.findings.asked.need.fits() && !self.is_prior {
             true => Tone::Good,
             false => Tone::Caution,
         }
@@ -33,7 +34,7 @@ impl Advice {
 
     /// The tone, by the changes that make it fit: good if training gives the same result.
     fn tone(&self) -> Tone {
-        match self.findings.fitting.iter().any(|one| one.learns_the_same) {
+        match self.findings.fitting.iter().any(|one| one.learns_the_same) && !self.is_prior {
             true => Tone::Good,
             false => Tone::Caution,
         }

@@ -109,7 +109,7 @@ impl Search<'_, '_> {
     /// The combinations that fit. If the step fits with at most one change to the training result, two such changes
     /// are not tried.
     fn combined(&self, single: &[Candidate]) -> Result<Group> {
-        let changing = self.options.iter().filter(|option| !option.learns_the_same() && option.timed > 0).count();
+        let changing = self.options.iter().filter(|option| !option.learns_the_same && option.timed > 0).count();
         let (mut found, lowest) = (Group::default(), Lowest::new());
         for changes in 0..=changing {
             if changes > 1 && !found.fitting.is_empty() {
@@ -141,7 +141,7 @@ impl Search<'_, '_> {
             let values = || option.combined().map(Some);
             let is_changed = |one: &&Candidate| one.combination.0[index].is_some() && !self.is_withheld(one);
             let most = || single.iter().filter(is_changed).min_by(|one, other| one.by_need(other));
-            match option.learns_the_same() {
+            match option.learns_the_same {
                 true => vec![None],
                 false if changes < 2 || option.is_monotonic() => [None].into_iter().chain(values()).collect(),
                 false => [None].into_iter().chain(most().map(|one| one.combination.0[index])).collect(),
@@ -154,7 +154,7 @@ impl Search<'_, '_> {
     /// The combinations that fit, with the given changes to the training result. Combinations that extend one in
     /// `fitting`, which fits already, are left out.
     fn group(&self, way: &Combination, fitting: &[Candidate], lowest: &Lowest) -> Result<Group> {
-        let choices = self.options.iter().zip(&way.0).map(|(option, value)| match option.learns_the_same() {
+        let choices = self.options.iter().zip(&way.0).map(|(option, value)| match option.learns_the_same {
             true => [None].into_iter().chain(option.combined().map(Some)).collect(),
             false => vec![*value],
         });
@@ -242,7 +242,7 @@ impl Search<'_, '_> {
     fn candidate(&self, combination: Combination) -> Result<Candidate> {
         let workload = self.workload(&combination);
         let mut changed = combination.0.iter().zip(self.options).filter(|(value, _)| value.is_some());
-        let learns_the_same = changed.all(|(_, option)| option.learns_the_same());
+        let learns_the_same = changed.all(|(_, option)| option.learns_the_same);
         Ok(Candidate { need: self.judge.need(workload)?, combination, workload, time: None, learns_the_same })
     }
 
@@ -270,7 +270,7 @@ impl Search<'_, '_> {
     /// no more of either. Both times must be known, or neither.
     fn beats(&self, one: &Candidate, other: &Candidate) -> bool {
         let options = one.combination.0.iter().zip(&other.combination.0).zip(self.options);
-        let mut changing = options.filter(|(_, option)| !option.learns_the_same());
+        let mut changing = options.filter(|(_, option)| !option.learns_the_same);
         let learns_no_less = changing.all(|((one, other), _)| one.is_none() || one == other);
         let smaller = one.by_need(other);
         let quicker = one.by_cost(other);

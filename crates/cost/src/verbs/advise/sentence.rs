@@ -108,8 +108,7 @@ impl Advice {
         let all = || self.findings.fitting.iter().chain(&self.findings.single);
         if self.normalises && all().any(|one| one.workload.step.accumulate > self.asked.step.accumulate) {
             remarks.push(
-                "accumulate: batch normalisation sees only the samples of one pass; all else learns the same"
-                    .to_owned(),
+                "accumulate learns otherwise here: batch normalisation sees only the samples of one pass".to_owned(),
             );
         }
         let Withheld { refused, untimed } = &self.withheld;

@@ -19,8 +19,10 @@ use answer::{Answer, Question};
 use answers::Predictions;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
+use perf4sight_base::units::counted;
+use perf4sight_network::Network;
 use perf4sight_report::Progress;
-use perf4sight_step::workload::Workload;
+use perf4sight_step::workload::{Step, Workload};
 use perf4sight_verb::{Context, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
@@ -76,7 +78,7 @@ impl Verb for Predict {
         let predictions = Predictions::collect(words, answered, devices, context)?;
         let limit = self.wanted.limit;
         let files = self.wanted.write("predictions", |ending| match ending {
-            "html" => predictions.page(limit).to_html(),
+            "html" => predictions.page(limit, context.warnings()).to_html(),
             _ => self.data(&predictions, ending, context),
         })?;
         Ok(predictions.summary(self, files, context))
@@ -163,5 +165,16 @@ fn ask(word: &str, question: &Question) -> Answered {
     let Named { network, mut remarks } = Named::asked(word, question.dataset(), question.extents)?;
     let answers = question.ask(word, &network)?;
     remarks.warnings.extend(answers.iter().find_map(Answer::open_memory));
+    remarks.warnings.extend(question.devices.iter().find_map(|device| refused(word, &network, question, device.step)));
     Ok((answers, remarks))
+}
+
+/// That PyTorch refuses the smallest of the steps.
+fn refused(word: &str, network: &Network, question: &Question, step: Step) -> Option<String> {
+    let samples = question.batches.iter().min()? / step.accumulate.passes();
+    let normalisation = network.normalising_single_values(step, samples)?;
+    Some(format!(
+        "PyTorch refuses to train {word} with {} in a pass: the batch normalisation {normalisation} has a single value of each channel",
+        counted(samples, "sample")
+    ))
 }

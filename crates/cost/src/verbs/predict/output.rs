@@ -28,6 +28,7 @@ impl Predictions {
             several => json!({ "devices": several.iter().map(|device| device.json(asked)).collect::<Value>() }),
         };
         answer["skipped"] = self.skipped.iter().map(skipped).collect();
+        answer["remarks"] = self.remarks().into();
         answer["warnings"] = warnings.into();
         answer
     }

@@ -6,8 +6,8 @@ use perf4sight_base::units::Bytes;
 use perf4sight_report::{Block, Page, Tone, sentence};
 
 impl Predictions {
-    /// A page for people; `asked` is the requested limit.
-    pub fn page(&self, asked: Option<Bytes>) -> Page {
+    /// A page for people, with what they were warned of; `asked` is the requested limit.
+    pub fn page(&self, asked: Option<Bytes>, warnings: &[String]) -> Page {
         let subtitle = self.devices.iter().map(DeviceAnswers::subject).collect::<Vec<_>>().join("; ");
         let mut page = Page::new("Predictions", subtitle);
         let sentences = self.sentences(asked);
@@ -15,14 +15,16 @@ impl Predictions {
         page.chapter("Answer", verdict.chain(self.tables().into_iter().map(Block::Table)));
         page.chapter("Memory over a step", self.devices.iter().flat_map(DeviceAnswers::timelines));
         page.chapters.retain(|chapter| !chapter.blocks.is_empty());
-        page.chapter("What it rests on", [Block::List(self.remarks().iter().map(|line| sentence(line)).collect())]);
+        let rests_on = warnings.iter().chain(&self.remarks()).map(|line| sentence(line)).collect();
+        page.chapter("What it rests on", [Block::List(rests_on)]);
         page
     }
 
-    /// The tone of the answer, by how well the requested steps fit.
+    /// The tone of the answer, by how well the requested steps fit; nothing measured is a reason to read on.
     fn tone(&self) -> Tone {
+        let is_prior = self.devices.iter().any(|device| device.fingerprints.are_priors());
         let all = || self.devices.iter().flat_map(|device| &device.answers).flat_map(|answer| &answer.points);
-        if all().all(|point| point.fits()) { Tone::Good } else { Tone::Caution }
+        if all().all(|point| point.fits()) && !is_prior { Tone::Good } else { Tone::Caution }
     }
 }
 
