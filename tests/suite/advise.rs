@@ -124,7 +124,7 @@ fn people_see_first_what_keeps_training_as_it_is() {
 /// People see ten of a kind, and how many there are; programs see all.
 #[test]
 fn a_table_that_is_cut_says_so() {
-    let asked = "resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit 240MiB";
+    let asked = "resnet18 --target cpu --batch 8 --optimizer adamw --mem-limit 260MiB";
     let json = advise(&format!("{asked} --json")).succeeds().json();
     let all: Vec<&str> = rows(&json["fits"]["learns_otherwise"]).map(|row| row["change"].as_str().unwrap()).collect();
     assert!(all.len() > 10, "{all:?}");
