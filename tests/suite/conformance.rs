@@ -3,9 +3,9 @@
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
-use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::program::WorkerProgram;
 use perf4sight_cost::device::protocol::{MemoryReading, Reply, StepRule};
-use perf4sight_cost::device::{Allowance, Device, Job, Measurement};
+use perf4sight_cost::device::{Device, Measurement, MeasurementJob, RunAllowance};
 use perf4sight_cost::records::Variant;
 use perf4sight_machine::{LocalMachine, Watch};
 use perf4sight_network::zoo;
@@ -26,9 +26,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tempfile::TempDir;
 
-pub(crate) fn job(file: &Path) -> Job {
+pub(crate) fn job(file: &Path) -> MeasurementJob {
     let workload = Workload::published(Stage::Training, 4);
-    Job {
+    MeasurementJob {
         variant: Variant::new("resnet18", 0),
         file: file.to_owned(),
         workload,
@@ -36,17 +36,17 @@ pub(crate) fn job(file: &Path) -> Job {
         memory: true,
         layers: false,
         round: 1,
-        allowance: Allowance::default(),
+        allowance: RunAllowance::default(),
     }
 }
 
-pub(crate) fn measure(device: &dyn Device, job: &Job) -> Measurement {
+pub(crate) fn measure(device: &dyn Device, job: &MeasurementJob) -> Measurement {
     let cancelled = AtomicBool::new(false);
     device.measure(job, &Watch::quiet(&cancelled)).unwrap()
 }
 
 /// What every backend must do with a configuration that fits.
-pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
+pub(crate) fn conforms(device: &dyn Device, fits: &MeasurementJob) {
     assert_eq!(DeviceKind::parse(device.name()).unwrap().name(), device.name());
     let setting = device.setting();
     assert_eq!(setting["device"], device.name());
@@ -56,7 +56,7 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
 
     device.check(fits).unwrap();
     for (latency, memory) in [(true, true), (true, false), (false, true)] {
-        let job = Job { latency, memory, ..fits.clone() };
+        let job = MeasurementJob { latency, memory, ..fits.clone() };
         let Measurement::Measured { latency: time, memory: counted, .. } = measure(device, &job) else {
             panic!("{} does not fit on {}", fits.variant, device.name());
         };
@@ -69,13 +69,13 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
     let watch = Watch::quiet(&cancelled);
     assert_eq!(device.measure(fits, &watch).unwrap(), Measurement::Interrupted);
 
-    let nowhere = Job { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };
+    let nowhere = MeasurementJob { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };
     let error = device.check(&nowhere).unwrap_err().to_string();
     assert!(error.contains("nowhere"), "{error}");
 }
 
 /// This machine's processor measured by a worker, kept to few and short steps.
-pub(crate) fn processor(worker: Program) -> Hardware {
+pub(crate) fn processor(worker: WorkerProgram) -> Hardware {
     Hardware {
         kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
@@ -103,16 +103,16 @@ fn place(device: &Hardware) -> String {
     device.kind.place(device.gpu.index)
 }
 
-pub(crate) fn memory_of(device: &Hardware, job: &Job) -> MemoryReading {
-    match measure(device, &Job { latency: false, ..job.clone() }) {
+pub(crate) fn memory_of(device: &Hardware, job: &MeasurementJob) -> MemoryReading {
+    match measure(device, &MeasurementJob { latency: false, ..job.clone() }) {
         Measurement::Measured { memory: Some(memory), .. } => memory,
         other => panic!("{other:?}"),
     }
 }
 
-pub(crate) fn asked(words: &[&str]) -> Program {
+pub(crate) fn asked(words: &[&str]) -> WorkerProgram {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    Program::ask(&LocalMachine, words, Duration::from_secs(60)).unwrap()
+    WorkerProgram::query(&LocalMachine, words, Duration::from_secs(60)).unwrap()
 }
 
 /// The worker in plain Python.
@@ -133,7 +133,7 @@ pub(crate) fn python() -> Option<&'static str> {
     found
 }
 
-pub(crate) fn python_worker() -> Option<Program> {
+pub(crate) fn python_worker() -> Option<WorkerProgram> {
     Some(asked(&[python()?, &python_worker_file()]))
 }
 
@@ -154,10 +154,10 @@ pub(crate) fn conforms_as_worker(device: &Hardware) {
 }
 
 /// What is not kept does not lie there; what cuts a network is its business.
-fn segments_run_again(device: &Hardware, job: &Job) {
+fn segments_run_again(device: &Hardware, job: &MeasurementJob) {
     let of = |checkpoint: Checkpoint| {
         let step = Step { checkpoint, ..Step::published(Stage::Training) };
-        memory_of(device, &Job { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
+        memory_of(device, &MeasurementJob { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
     };
     let [kept, again] = [Checkpoint::None, Checkpoint::EveryBlock].map(of);
     assert!(again < kept, "{again} of {kept} bytes");
@@ -173,9 +173,9 @@ fn what_it_says_of_itself_is_in_the_setting(device: &Hardware) {
     assert!(said.iter().all(|(name, fact)| setting.get(name) == Some(fact)), "{said:?} {setting:?}");
 }
 
-fn memory_repeats(device: &Hardware, job: &Job) {
+fn memory_repeats(device: &Hardware, job: &MeasurementJob) {
     for stage in Stage::ALL {
-        let job = Job { workload: Workload::published(stage, 3), ..job.clone() };
+        let job = MeasurementJob { workload: Workload::published(stage, 3), ..job.clone() };
         let (first, second) = (memory_of(device, &job), memory_of(device, &job));
         assert_eq!(first.allocated, second.allocated, "{stage}");
         assert!(first.used as f64 > 0.9 * first.allocated as f64, "the kernel saw less than was allocated: {first:?}");
@@ -184,11 +184,11 @@ fn memory_repeats(device: &Hardware, job: &Job) {
 }
 
 /// Brain floats take less than single precision; autocast holds both.
-fn it_computes_with_what_it_says(device: &Hardware, job: &Job) {
+fn it_computes_with_what_it_says(device: &Hardware, job: &MeasurementJob) {
     let known = device.worker.about.precisions.get(&place(device)).cloned().unwrap_or_default();
     let of = |precision| {
         let step = Step { precision, ..Step::published(Stage::Training) };
-        memory_of(device, &Job { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
+        memory_of(device, &MeasurementJob { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
     };
     let precisions = Precision::ALL.into_iter().filter(|precision| known.iter().any(|word| word == precision.name()));
     let allocated: BTreeMap<Precision, u64> = precisions.map(|precision| (precision, of(precision))).collect();
@@ -199,8 +199,8 @@ fn it_computes_with_what_it_says(device: &Hardware, job: &Job) {
     assert!(autocast.into_iter().all(|share| (0.5..1.0).contains(&share)), "{allocated:?}");
 }
 
-fn layers_are_timed_or_refused(device: &Hardware, job: &Job) {
-    let job = Job { layers: true, memory: false, ..job.clone() };
+fn layers_are_timed_or_refused(device: &Hardware, job: &MeasurementJob) {
+    let job = MeasurementJob { layers: true, memory: false, ..job.clone() };
     match device.check(&job) {
         Ok(()) => assert!(matches!(measure(device, &job), Measurement::Measured { layers: Some(_), .. })),
         Err(error) => {
@@ -219,13 +219,13 @@ fn a_limit_makes_running_out_of_memory_real(device: &Hardware) {
     // less, with what the allocator of a GPU reserves beyond it (98 MiB for 80 when it refused the next 2).
     let weights = 11_689_512 * 4;
     for latency in [false, true] {
-        let too_large = Job { latency, ..job(&path) };
+        let too_large = MeasurementJob { latency, ..job(&path) };
         let Measurement::OutOfMemory { memory: Some(memory), .. } = measure(&device, &too_large) else {
             panic!("{:?}", measure(&device, &too_large));
         };
         assert!(memory.allocated > weights && memory.allocated <= limit.0, "{memory:?}");
     }
-    let inference = Job { workload: Workload::published(Stage::Inference, 4), ..job(&path) };
+    let inference = MeasurementJob { workload: Workload::published(Stage::Inference, 4), ..job(&path) };
     assert!(memory_of(&device, &inference).allocated <= limit.0);
 }
 
@@ -241,7 +241,7 @@ pub(crate) fn what_cannot_run_is_refused_by_name(device: &Hardware) {
 }
 
 /// What a worker answers to a line.
-fn reply(worker: &Program, line: &str) -> Reply {
+fn reply(worker: &WorkerProgram, line: &str) -> Reply {
     let mut child = Command::new(&worker.words[0])
         .args(&worker.words[1..])
         .stdin(Stdio::piped())
@@ -253,7 +253,7 @@ fn reply(worker: &Program, line: &str) -> Reply {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|cause| panic!("{cause}: {output:?}"))
 }
 
-pub(crate) fn lines_that_are_no_requests_fail(worker: &Program) {
+pub(crate) fn lines_that_are_no_requests_fail(worker: &WorkerProgram) {
     // A later version may leave out or add anything but its number.
     let cases = [
         ("garbage", "no request"),
@@ -274,7 +274,7 @@ pub(crate) fn lines_that_are_no_requests_fail(worker: &Program) {
 }
 
 /// Whatever else a machine does not report, Linux counts the time that its processors work, and so the worker that worked.
-fn the_machine_is_told_of(worker: &Program, network: &Path) {
+fn the_machine_is_told_of(worker: &WorkerProgram, network: &Path) {
     let request = format!(
         r#"{{"protocol":2,"place":"cpu","network":{network:?},"stage":"training","batch":4,"latency":true,"memory":false,
         "layers":false,"threads":1,"mem_limit":null,"seed":0,
@@ -288,7 +288,7 @@ fn the_machine_is_told_of(worker: &Program, network: &Path) {
 fn every_operation_runs(device: &Hardware) {
     let (_folder, path) = file(&every_operation());
     for stage in Stage::ALL {
-        let job = Job { workload: Workload::published(stage, 3), ..job(&path) };
+        let job = MeasurementJob { workload: Workload::published(stage, 3), ..job(&path) };
         let measured = measure(device, &job);
         assert!(matches!(measured, Measurement::Measured { .. }), "{stage}: {measured:?}");
     }

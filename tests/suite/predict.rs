@@ -2,7 +2,7 @@
 //! fingerprint; here only what holds for every fingerprint is asserted.
 
 use crate::fixtures::{self, Outcome, Scene, Sink, simulated_fingerprint};
-use perf4sight_cost::fingerprint::Fingerprints;
+use perf4sight_cost::fingerprint::DeviceFingerprints;
 use perf4sight_cost::verbs::predict::VERB;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
@@ -140,7 +140,7 @@ fn a_file_and_a_folder_above_are_understood() {
     assert!(plain == file && plain == above, "{plain}{file}{above}");
     ask(&folder.join("report.html"), "").fails(4).says("report.html: this file is not a fingerprint of training");
     for copy in ["many/a", "many/b"] {
-        let one = Fingerprints::load(&folder, Stage::Training).unwrap();
+        let one = DeviceFingerprints::load(&folder, Stage::Training).unwrap();
         one.memory.unwrap().save(&scene.path(copy)).unwrap();
     }
     ask(&scene.path("many"), "").fails(4).says("2 folders below this one hold fingerprints").says("many/b");
@@ -347,10 +347,10 @@ fn absurd_batches_are_refused_and_never_overflow() {
         .says("\"1000000000\" is not a whole number from 1 to 1000000");
     predict(&scene, "squeezenet --bs 1000000").succeeds().prints("does not fit").prints("beyond the 8 profiled");
     let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
-    for fingerprint in Fingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {
+    for fingerprint in DeviceFingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {
         let about = fingerprint.about(&network);
         for batch in [0, 1_000_000_000, u64::MAX] {
-            let value = about.at(batch).value.value();
+            let value = about.predict(batch).value.value();
             assert!(value.is_finite() && value > 0.0, "{value} at {batch}");
         }
     }

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::temporary_folder::TemporaryFolder;
-use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::program::WorkerProgram;
 use perf4sight_cost::device::protocol::{PROTOCOL, Request, Task};
 use perf4sight_machine::remote::{Bundle, RemoteMachine};
 use perf4sight_machine::{Conditions, End, Invocation, LocalMachine, Machine, Output, Sampler, Seen, Watch};
@@ -37,7 +37,7 @@ const LOADER_KILLED: &str = "is killed by signal: Killed";
 
 pub(super) struct Trainer {
     machine: Arc<dyn Machine>,
-    program: Program,
+    program: WorkerProgram,
     /// The device used there.
     pub place: String,
     _files: TemporaryFolder,
@@ -71,7 +71,7 @@ impl Trainer {
                 (Arc::new(machine), there)
             }
         };
-        let program = Program::ask(&*machine, vec![asked.python.clone(), worker], asked.timeout).map_err(|error| {
+        let program = WorkerProgram::query(&*machine, vec![asked.python.clone(), worker], asked.timeout).map_err(|error| {
             error.help(format!(
                 "{} must be a Python that has PyTorch and torchvision (pip install torch torchvision, or on Debian apt-get install \
                  python3-torch python3-torchvision); name another one with python (--python)",

@@ -40,7 +40,7 @@ impl SimulatedStep {
     /// A file that is no network; a budget that nothing fits into.
     pub fn sentences(&self, budget: Option<Bytes>, buckets: Bytes) -> Result<Vec<String>> {
         let network = perf4sight_onnx::read(&self.network)?.network;
-        let platform = Platform::named("cuda")?;
+        let platform = Platform::for_name("cuda")?;
         let simulations = Simulations::new(&network, &platform);
         let peak = |step: Step, batch: u64| Bytes(simulations.simulation(step).peak(batch).reserved.0 + buckets.0);
         let whole = peak(self.step(), self.batch);

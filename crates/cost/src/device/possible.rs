@@ -30,10 +30,10 @@ const MOST_READ: f64 = 1e6;
 const MOST_SECONDS: f64 = 1e12;
 
 /// A finding, phrased to follow "the worker measured".
-type Finding = Option<&'static str>;
+type ImpossibleReading = Option<&'static str>;
 
 /// The first impossible reading of a reply from a worker with the time limit `limit`, if there is one.
-pub(super) fn impossible(reply: &Reply, limit: Duration) -> Finding {
+pub(super) fn impossible(reply: &Reply, limit: Duration) -> ImpossibleReading {
     let limit = limit.as_secs_f64();
     match reply {
         Reply::Failed { .. } => None,
@@ -42,22 +42,22 @@ pub(super) fn impossible(reply: &Reply, limit: Duration) -> Finding {
         Reply::Measured { latency, memory, layers, seconds, conditions } => endless(*seconds, limit)
             .or_else(|| [&conditions.start, &conditions.end].into_iter().find_map(read))
             .or_else(|| latency.as_ref().and_then(|latency| timed(latency, limit)))
-            .or_else(|| memory.as_ref().and_then(counted))
+            .or_else(|| memory.as_ref().and_then(check_memory))
             .or_else(|| layers.as_ref().and_then(|layers| laps(layers, limit))),
     }
 }
 
-fn endless(seconds: f64, limit: f64) -> Finding {
+fn endless(seconds: f64, limit: f64) -> ImpossibleReading {
     (!(0.0..=limit).contains(&seconds)).then_some("impossible seconds of work")
 }
 
 /// At least half of the steps took as long as the median or longer.
-fn timed(reading: &LatencyReading, limit: f64) -> Finding {
+fn timed(reading: &LatencyReading, limit: f64) -> ImpossibleReading {
     let LatencyReading { median, spread, steps, .. } = *reading;
     median_of_steps(median, spread, steps, limit)
 }
 
-fn median_of_steps(milliseconds: f64, spread: f64, steps: usize, limit: f64) -> Finding {
+fn median_of_steps(milliseconds: f64, spread: f64, steps: usize, limit: f64) -> ImpossibleReading {
     let seconds = milliseconds / 1e3;
     if !(seconds >= LEAST_SECONDS && seconds * (steps as f64 / 2.0).max(1.0) <= limit) {
         return Some("an impossible time");
@@ -68,7 +68,7 @@ fn median_of_steps(milliseconds: f64, spread: f64, steps: usize, limit: f64) -> 
     (!(spread >= 0.0 && spread * seconds <= limit)).then_some("an impossible spread of times")
 }
 
-fn laps(reading: &LayersReading, limit: f64) -> Finding {
+fn laps(reading: &LayersReading, limit: f64) -> ImpossibleReading {
     let LayersReading { step, step_spread, steps, times, .. } = reading;
     median_of_steps(*step, *step_spread, *steps, limit).or_else(|| {
         times.iter().find_map(|time| {
@@ -81,7 +81,7 @@ fn laps(reading: &LayersReading, limit: f64) -> Finding {
     })
 }
 
-fn counted(reading: &MemoryReading) -> Finding {
+fn check_memory(reading: &MemoryReading) -> ImpossibleReading {
     let MemoryReading { allocated, reserved, used, available, heap, .. } = *reading;
     let most = available.saturating_mul(BEYOND).saturating_add(BESIDE);
     let findings = [
@@ -97,7 +97,7 @@ fn counted(reading: &MemoryReading) -> Finding {
 }
 
 /// Values that a machine cannot truthfully report about itself.
-fn read(moment: &Moment) -> Finding {
+fn read(moment: &Moment) -> ImpossibleReading {
     let Moment { clocks, promised, temperatures, powers, busy, stolen, .. } = moment;
     let readings = || [clocks, promised, temperatures, powers].into_iter().flatten();
     let seconds = || busy.iter().chain(stolen);
@@ -109,7 +109,7 @@ fn read(moment: &Moment) -> Finding {
     (!possible).then_some("impossible clocks, temperatures, powers or times of the machine")
 }
 
-fn absurd(reading: &MemoryReading) -> Finding {
+fn absurd(reading: &MemoryReading) -> ImpossibleReading {
     let MemoryReading { allocated, reserved, used, available, free, heap, .. } = *reading;
     let counters = [allocated, reserved, used, available, free, heap.unwrap_or(0)];
     counters.iter().any(|&bytes| bytes >= MOST_BYTES).then_some("more memory than any machine has")

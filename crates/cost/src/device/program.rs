@@ -25,7 +25,7 @@ pub(super) const VERB: &str = "worker";
 
 /// A worker program that answered `--about`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct WorkerProgram {
     /// The executable, then its arguments. An executable without slashes is searched for in PATH. No shell interprets
     /// them.
     pub words: Vec<String>,
@@ -63,19 +63,19 @@ pub fn become_worker(executable: &Path, arguments: &[OsString]) -> Result<Infall
     Err(Error::device(format!("{} cannot be started: {cause}", worker.display())))
 }
 
-impl Program {
+impl WorkerProgram {
     /// Starts a worker on the machine where it will run and reads which features it reports.
     ///
     /// # Errors
     /// When it cannot be started, does not answer, or speaks another version of the protocol.
-    pub fn ask(machine: &dyn Machine, words: Vec<String>, timeout: Duration) -> Result<Self> {
+    pub fn query(machine: &dyn Machine, words: Vec<String>, timeout: Duration) -> Result<Self> {
         let asking = [words.as_slice(), &[ABOUT.to_owned()]].concat();
         let never = AtomicBool::new(false);
         let watch = Watch::quiet(&never);
         let invocation = Invocation { words: &asking, line: "", threads: machine.threads(), timeout };
         let output = machine.run(&invocation, &watch)?.ok_or_else(|| Error::device("interrupted"))?;
         let about = protocol::read(&output.stdout).map_err(|why| unfit(&words, machine, &output, &why))?;
-        Ok(Program { words, about })
+        Ok(WorkerProgram { words, about })
     }
 
     /// Refuses a task that the worker does not support.
@@ -170,7 +170,7 @@ pub(super) fn is_own(words: &[String]) -> bool {
     words.last().is_some_and(|word| word == VERB || Path::new(word).file_name() == Some(WORKER.as_ref()))
 }
 
-impl std::fmt::Display for Program {
+impl std::fmt::Display for WorkerProgram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.words.join(" "))
     }

@@ -12,8 +12,8 @@
 //! segment.
 
 use super::protocol::{LatencyReading, MemoryReading};
-use super::{Device, Job, Measurement};
-use crate::records::Outcome;
+use super::{Device, Measurement, MeasurementJob};
+use crate::records::MeasurementOutcome;
 use perf4sight_base::checksum::hash;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
@@ -30,7 +30,7 @@ use std::path::Path;
 /// The performance of a simulated device; the content of a `device_source` file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Abilities {
+pub struct SimulatedPerformance {
     /// Multiply-accumulates per second, in billions.
     pub gmacs_per_second: f64,
     /// Memory traffic per second, in billions of bytes.
@@ -45,10 +45,10 @@ pub struct Abilities {
     pub noise: f64,
 }
 
-impl Default for Abilities {
+impl Default for SimulatedPerformance {
     /// Roughly a small accelerator with its own memory.
     fn default() -> Self {
-        Abilities {
+        SimulatedPerformance {
             gmacs_per_second: 500.0,
             gigabytes_per_second: 50.0,
             start_microseconds: 10.0,
@@ -59,14 +59,14 @@ impl Default for Abilities {
     }
 }
 
-impl Abilities {
+impl SimulatedPerformance {
     /// Reads a JSON file with any of the fields; the others keep their defaults.
     ///
     /// # Errors
     /// A file that cannot be read, an unknown field, a value that is not above zero.
     pub fn load(file: &Path) -> Result<Self> {
         let text = input_file::text(file, "read the simulated device")?;
-        let abilities: Abilities = serde_json::from_str(&text).map_err(|cause| {
+        let abilities: SimulatedPerformance = serde_json::from_str(&text).map_err(|cause| {
             Error::input(format!("the simulated device cannot be understood: {cause}")).file(file).line(cause.line())
         })?;
         let rates = [abilities.gmacs_per_second, abilities.gigabytes_per_second, abilities.capacity_mib];
@@ -92,7 +92,7 @@ impl Abilities {
         network
             .nodes()
             .iter()
-            .zip(Course::of(network, pass.step).runs)
+            .zip(StepExecution::new(network, pass.step).runs)
             .map(|(node, runs)| {
                 let macs = network.macs_of(node) as f64 * pass.batch as f64;
                 let bytes = network.bytes_in(node, pass) as f64 + network.bytes_out(node, pass) as f64;
@@ -105,7 +105,7 @@ impl Abilities {
 }
 
 /// How a step runs and keeps the operations of a network.
-struct Course {
+struct StepExecution {
     /// How often each operation runs, including its gradients.
     runs: Vec<f64>,
     kept: Vec<bool>,
@@ -113,8 +113,8 @@ struct Course {
     segments: Vec<Segment>,
 }
 
-impl Course {
-    fn of(network: &Network, step: Step) -> Self {
+impl StepExecution {
+    fn new(network: &Network, step: Step) -> Self {
         let (part, cuts) = (network.trained_in(step.trainable), network.cuts(step.checkpoint));
         let segments = network.segments(&cuts);
         let (whole, asked) = (network.gradients(), part.gradients());
@@ -131,7 +131,7 @@ impl Course {
         let crosses = |index: usize| cuts.iter().any(|cut| cut.index() == index);
         let within = |index: usize| segments.iter().any(|segment| segment.nodes.contains(&index));
         let kept = (0..network.nodes().len()).map(|index| !idle(index) && (!within(index) || crosses(index))).collect();
-        Course { runs, kept, segments }
+        StepExecution { runs, kept, segments }
     }
 }
 
@@ -162,7 +162,7 @@ fn trained(network: &Network, workload: Workload) -> u64 {
     };
     let copies = (gradients + step.optimizer.states()).saturating_mul(step.weight());
     let pass = Workload { batch: step.accumulate.samples(workload.batch), ..workload };
-    let course = Course::of(network, step);
+    let course = StepExecution::new(network, step);
     let outputs = |nodes: &[Node]| nodes.iter().map(|node| network.bytes_out(node, pass)).fold(0, u64::saturating_add);
     let kept = network.nodes().iter().zip(&course.kept).filter(|(_, kept)| **kept);
     let kept = kept.map(|(node, _)| network.bytes_out(node, pass)).fold(0, u64::saturating_add);
@@ -172,16 +172,16 @@ fn trained(network: &Network, workload: Workload) -> u64 {
 
 /// A device that computes what a step would take.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Simulated {
+pub struct SimulatedDevice {
     /// How fast it is, and how much memory it has.
-    pub abilities: Abilities,
+    pub abilities: SimulatedPerformance,
     /// A limit below the capacity.
     pub mem_limit: Option<Bytes>,
     /// The same seed gives the same noise for a job.
     pub seed: u64,
 }
 
-impl Device for Simulated {
+impl Device for SimulatedDevice {
     fn name(&self) -> &str {
         "simulated"
     }
@@ -203,18 +203,18 @@ impl Device for Simulated {
         facts.map(|(name, fact)| (name.to_owned(), fact)).into()
     }
 
-    fn check(&self, job: &Job) -> Result<()> {
+    fn check(&self, job: &MeasurementJob) -> Result<()> {
         super::refuse_layers(self, job)?;
         input_file::open(&job.file, "read the network").map(drop)
     }
 
-    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+    fn measure(&self, job: &MeasurementJob, watch: &Watch<'_>) -> Result<Measurement> {
         if watch.cancelled() {
             return Ok(Measurement::Interrupted);
         }
         let network = match onnx::read(&job.file) {
             Ok(loaded) => loaded.network,
-            Err(error) => return Ok(Measurement::broken(Outcome::Failed, error.to_string())),
+            Err(error) => return Ok(Measurement::broken(MeasurementOutcome::Failed, error.to_string())),
         };
         let mut noise = self.noise(job);
         let memory = self.memory(&network, job.workload);
@@ -234,14 +234,14 @@ impl Device for Simulated {
     }
 }
 
-impl Simulated {
+impl SimulatedDevice {
     fn available(&self) -> Bytes {
         let capacity = Bytes::from_mib(self.abilities.capacity_mib);
         self.mem_limit.map_or(capacity, |limit| limit.min(capacity))
     }
 
     /// Randomness of one job: the same for the same job and seed, in whatever order jobs run.
-    fn noise(&self, job: &Job) -> Xoshiro256PlusPlus {
+    fn noise(&self, job: &MeasurementJob) -> Xoshiro256PlusPlus {
         let name = format!("{} {} {} {}", job.variant, job.workload.step, job.workload.batch, job.round);
         Xoshiro256PlusPlus::seed_from_u64(self.seed ^ hash(name.bytes()))
     }

@@ -62,7 +62,7 @@ impl Evaluation {
     }
 
     fn of_network(&self, name: &str) -> Option<NetworkAccuracy> {
-        let own = self.only(|case| case.variant.network == name);
+        let own = self.filter(|case| case.variant.network == name);
         let levels = own.by(|case| case.variant.level);
         Some(NetworkAccuracy { scores: own.scores()?, coverage_90: own.coverage_90(), levels })
     }

@@ -1,7 +1,7 @@
 //! Measured and predicted times of operation classes inside a step, where a profile timed steps operation by
 //! operation.
 
-use crate::fingerprint::{About, Row, TimedOperation};
+use crate::fingerprint::{MeasuredRow, PreparedStep, TimedOperation};
 use crate::records::Variant;
 use perf4sight_base::stats::Scores;
 use perf4sight_base::units::Milliseconds;
@@ -15,7 +15,7 @@ pub struct ClassTime {
     pub variant: Variant,
     /// Samples per step.
     pub batch: u64,
-    /// As [`Class::name`](crate::features::physical::Class::name).
+    /// As [`KernelClass::name`](crate::features::physical::KernelClass::name).
     pub class: &'static str,
     /// The sum of the times measured in place.
     pub measured: Milliseconds,
@@ -38,7 +38,7 @@ pub struct ClassScores {
 impl ClassTime {
     /// The classes of one row; none where its operations were not timed, or the fingerprint does not predict
     /// operations.
-    pub(super) fn all(row: &Row, about: &About) -> Vec<ClassTime> {
+    pub(super) fn all(row: &MeasuredRow, about: &PreparedStep) -> Vec<ClassTime> {
         let mut sums: BTreeMap<&'static str, [f64; 2]> = BTreeMap::new();
         for TimedOperation { class, measured, predicted } in about.operations(row) {
             let sum = sums.entry(class).or_default();

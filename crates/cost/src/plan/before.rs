@@ -1,37 +1,37 @@
 //! Runs one plan after another: first a fixed grid, then a plan that chooses.
 
-use super::decision::{Decision, Plan};
-use super::grid::Grid;
-use super::ledger::Ledger;
-use crate::records::Learned;
+use super::decision::{Plan, PlanDecision};
+use super::grid::GridPlan;
+use super::ledger::MeasurementLedger;
+use crate::records::ErrorEstimate;
 use perf4sight_base::error::Result;
 
 /// All configurations of a grid, then those of another plan.
-pub struct Before {
-    first: Grid,
+pub struct GridThenPlan {
+    first: GridPlan,
     then: Box<dyn Plan>,
 }
 
-impl Before {
+impl GridThenPlan {
     /// All of `first`, then the choices of `then`, which does not choose among the configurations of `first`.
-    pub fn new(first: Grid, then: Box<dyn Plan>) -> Self {
-        Before { first, then }
+    pub fn new(first: GridPlan, then: Box<dyn Plan>) -> Self {
+        GridThenPlan { first, then }
     }
 }
 
-impl Plan for Before {
-    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Decision> {
+impl Plan for GridThenPlan {
+    fn next(&mut self, ledger: &MeasurementLedger, seconds: f64) -> Result<PlanDecision> {
         match self.first.next(ledger, seconds)? {
-            Decision::Stop(_) | Decision::Wait => self.then.next(ledger, seconds),
-            decision @ (Decision::Measure(_) | Decision::Repeat { .. } | Decision::Skip(_)) => Ok(decision),
+            PlanDecision::Stop(_) | PlanDecision::Wait => self.then.next(ledger, seconds),
+            decision @ (PlanDecision::Measure(_) | PlanDecision::Repeat { .. } | PlanDecision::Skip(_)) => Ok(decision),
         }
     }
 
-    fn left(&self, ledger: &Ledger) -> usize {
-        self.first.left(ledger) + self.then.left(ledger)
+    fn remaining(&self, ledger: &MeasurementLedger) -> usize {
+        self.first.remaining(ledger) + self.then.remaining(ledger)
     }
 
-    fn learned(&self) -> &[Learned] {
-        self.then.learned()
+    fn error_estimates(&self) -> &[ErrorEstimate] {
+        self.then.error_estimates()
     }
 }

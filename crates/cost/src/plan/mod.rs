@@ -11,10 +11,10 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub use adaptive::{Adaptive, Means, Offer, Share};
-pub use before::Before;
-pub use decision::{Decision, Ending, Pace, Plan};
-pub use grid::Grid;
-pub use ledger::{Ledger, Status};
-pub use repetitions::{Doubt, Repetitions, doubts};
+pub use adaptive::{AdaptivePlan, OfferedConfiguration, PlanInputs, RowShare};
+pub use before::GridThenPlan;
+pub use decision::{MeasurementPace, Plan, PlanDecision, PlanEnding};
+pub use grid::GridPlan;
+pub use ledger::{ConfigurationStatus, MeasurementLedger};
+pub use repetitions::{Repetitions, RowDoubt, doubts};
 pub use sweep::{Configuration, Sweep, Test, regroup};

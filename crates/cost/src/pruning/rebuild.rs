@@ -1,13 +1,13 @@
 //! Builds the smaller network: every node again, with its remaining channels.
 
-use super::accounts::Account;
-use super::groups::{Group, Groups};
+use super::accounts::ParameterAccount;
+use super::groups::{DependencyGroups, GroupId};
 use perf4sight_base::error::Result;
 use perf4sight_network::{Conv, ConvTranspose, Coupling, Embedding, Linear, Network, Node, NodeId, Op, Shape};
 
-pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
+pub(super) fn rebuild(network: &Network, groups: &DependencyGroups, gone: &[bool]) -> Result<Network> {
     let mut builder = network.begun();
-    let left = Left { network, groups, gone };
+    let left = RemainingChannels { network, groups, gone };
     let mut ids = vec![builder.input()];
     for (id, node) in network.iter().skip(1) {
         let inputs: Vec<NodeId> = node.inputs.iter().map(|input| ids[input.index()]).collect();
@@ -25,13 +25,13 @@ pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Resu
     Ok(builder.finish_with(&outputs).folded(network.is_folded()).holding(network.unread()))
 }
 
-struct Left<'a> {
+struct RemainingChannels<'a> {
     network: &'a Network,
-    groups: &'a Groups,
+    groups: &'a DependencyGroups,
     gone: &'a [bool],
 }
 
-impl Left<'_> {
+impl RemainingChannels<'_> {
     fn op(&self, id: NodeId, node: &Node) -> Op {
         let shape = self.shape(id, node);
         match self.network.facts(node).channels {
@@ -46,9 +46,11 @@ impl Left<'_> {
             }),
             Coupling::Stretched => Op::Expand(shape),
             Coupling::Regrouped => Op::Reshape(shape),
-            Coupling::Part { axis, start, .. } => {
-                Op::Slice { axis, start: self.before(node.inputs[0], axis, start), length: shape.dims()[axis] }
-            }
+            Coupling::Part { axis, start, .. } => Op::Slice {
+                axis,
+                start: self.remaining_before(node.inputs[0], axis, start),
+                length: shape.dims()[axis],
+            },
             Coupling::Each(affine) => Op::GroupNorm { groups: shape.channels(), affine },
             Coupling::Given | Coupling::Same | Coupling::Grouped { .. } | Coupling::Image | Coupling::Tied => {
                 node.op.clone()
@@ -67,7 +69,7 @@ impl Left<'_> {
 
     /// Remaining trained elements of a node that has another number of them than its operation implies.
     fn trained(&self, id: NodeId, node: &Node) -> Option<u64> {
-        let account = Account::new(self.network, node, self.groups.tensors[id.index()].as_ref())?;
+        let account = ParameterAccount::new(self.network, node, self.groups.tensors[id.index()].as_ref())?;
         let left =
             |id: NodeId| self.groups.tensors[id.index()].as_ref().map(|channels| self.count(&channels.ids) as u64);
         let inputs = node.inputs.first().and_then(|&input| left(input)).filter(|_| account.inputs > 0);
@@ -89,12 +91,12 @@ impl Left<'_> {
     }
 
     /// The number of the first `start` positions along `axis` that remain.
-    fn before(&self, id: NodeId, axis: usize, start: usize) -> usize {
+    fn remaining_before(&self, id: NodeId, axis: usize, start: usize) -> usize {
         let followed = self.groups.tensors[id.index()].as_ref().filter(|channels| channels.axis == axis);
         followed.map_or(start, |channels| self.count(&channels.ids[..start]))
     }
 
-    fn count(&self, ids: &[Group]) -> usize {
+    fn count(&self, ids: &[GroupId]) -> usize {
         ids.iter().filter(|&&group| !self.gone[group as usize]).count()
     }
 }

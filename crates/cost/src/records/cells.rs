@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// An upper bound: no step takes this many milliseconds (31 years) or MiB.
 const MOST: f64 = 1e12;
 
-pub(super) struct Cell<'a> {
+pub(super) struct RowCell<'a> {
     pub file: &'a Path,
     /// From 1.
     pub line: usize,
@@ -16,7 +16,7 @@ pub(super) struct Cell<'a> {
     pub text: &'a str,
 }
 
-impl Cell<'_> {
+impl RowCell<'_> {
     /// Adds the cell's position to an error.
     pub fn place(&self, error: Error) -> Error {
         error.file(self.file).line(self.line)

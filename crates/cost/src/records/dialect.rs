@@ -38,7 +38,7 @@ pub(super) fn written<T: ToString>(value: Option<T>) -> String {
 }
 
 /// Words joined in one cell, or the marker for none.
-pub(super) fn joined<T: ToString>(words: &[T], separator: &str) -> String {
+pub(super) fn join_words<T: ToString>(words: &[T], separator: &str) -> String {
     let words: Vec<String> = words.iter().map(T::to_string).collect();
     written(Some(words.join(separator)).filter(|words| !words.is_empty()))
 }

@@ -35,7 +35,7 @@ pub(super) fn is_bare(word: &str, planned: &PlannedFiles) -> bool {
 }
 
 /// The error of a folder without networks.
-pub(super) fn bare(folder: &str) -> Error {
+pub(super) fn no_networks(folder: &str) -> Error {
     Error::input("this folder holds no .onnx file").file(folder).expected("networks as .onnx files")
 }
 

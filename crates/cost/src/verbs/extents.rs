@@ -11,7 +11,7 @@ use std::path::Path;
 /// The sizes of a network's input and output, if its file leaves them open or they differ from those of its name or
 /// file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extents {
+pub struct NetworkExtents {
     /// The sizes of dimensions that a file leaves open.
     pub dims: Dims,
     /// One sample of its only input.
@@ -20,13 +20,13 @@ pub struct Extents {
     pub classes: Option<usize>,
 }
 
-impl Extents {
+impl NetworkExtents {
     /// Parses the settings `input`, `classes` and `dim`.
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let (input, classes) = (images::input(values)?, images::classes(values)?);
         let sizes = values.get::<Option<Vec<String>>>("dim")?.unwrap_or_default();
         let dims = sizes.iter().map(|size| onnx::parse_dim(size)).collect::<Result<Vec<_>>>().and_then(onnx::dims);
-        Ok(Extents { dims: dims.map_err(|error| values.placed("dim", error))?, input, classes })
+        Ok(NetworkExtents { dims: dims.map_err(|error| values.placed("dim", error))?, input, classes })
     }
 
     pub(super) fn read(&self, file: impl AsRef<Path>) -> Result<Loaded> {

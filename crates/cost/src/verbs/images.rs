@@ -17,7 +17,7 @@ pub(super) fn classes(values: &Values<'_>) -> Result<Option<usize>> {
 }
 
 /// The images given by `dataset`, `input` and `classes`.
-pub(super) fn of(values: &Values<'_>) -> Result<Images> {
+pub(super) fn images_from_values(values: &Values<'_>) -> Result<Images> {
     let (input, classes) = (input(values)?, classes(values)?);
     Images::of(&values.folder_name("dataset")?, input.as_ref(), classes)
         .map_err(|error| values.placed("dataset", error))

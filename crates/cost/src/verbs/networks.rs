@@ -23,19 +23,19 @@ pub static VERB: VerbSpec = VerbSpec {
         groups: &[&[EXPORT, OVERWRITE, IMAGES_OF]],
     },
     after_help: "",
-    parse: |values| Ok(Box::new(Networks::parse(values)?)),
+    parse: |values| Ok(Box::new(NetworksVerb::parse(values)?)),
 };
 
 const EXPORT: Setting = path("export").value("DIR").help("Write them to this folder.");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Networks {
+struct NetworksVerb {
     export: Option<PathBuf>,
     overwrite: bool,
     dataset: Dataset,
 }
 
-impl Verb for Networks {
+impl Verb for NetworksVerb {
     /// Lists all networks; writes the requested ones.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let table = self.list()?;
@@ -47,9 +47,9 @@ impl Verb for Networks {
     }
 }
 
-impl Networks {
+impl NetworksVerb {
     fn parse(values: &Values<'_>) -> Result<Self> {
-        Ok(Networks {
+        Ok(NetworksVerb {
             export: values.get("export")?,
             overwrite: values.get("overwrite")?,
             dataset: values.named("dataset", Dataset::parse)?,

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_cost::fingerprint::{Fingerprints, check_understood};
+use perf4sight_cost::fingerprint::{DeviceFingerprints, check_understood};
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
 use perf4sight_step::detection::{DetectionTask, Graph, Graphs};
@@ -19,7 +19,7 @@ const NOT_OF_GRAPHS: [&str; 2] = ["optimizer", "loss"];
 
 /// Predictions of a fingerprint for a detector's graphs.
 pub(super) struct Device {
-    fingerprints: Fingerprints,
+    fingerprints: DeviceFingerprints,
     step: Step,
     dense: Vec<([u64; 2], Network)>,
     trunks: Vec<([u64; 2], Network)>,
@@ -28,7 +28,7 @@ pub(super) struct Device {
 
 impl Device {
     pub fn open(folder: &Path, task: &DetectionTask, graphs: &Graphs, context: &mut Context) -> Result<Self> {
-        let fingerprints = Fingerprints::load(folder, Stage::Training)?;
+        let fingerprints = DeviceFingerprints::load(folder, Stage::Training)?;
         let step = Step {
             optimizer: task.optimizer,
             // The gradients of the previous step are still allocated until the loss is known.
@@ -84,7 +84,7 @@ impl Device {
     fn time(&self, network: &Network, step: Step, batch: f64) -> Result<f64> {
         let Some(latency) = &self.fingerprints.latency else { return Ok(0.0) };
         let (about, batch) = (latency.about_step(network, step, None)?, batch.round() as u64);
-        let whole = about.at(batch).value.value();
+        let whole = about.predict(batch).value.value();
         let shares = about.shares(batch).map_or(Vec::new(), |shares| shares.classes);
         let others = shares.iter().filter(|share| NOT_OF_GRAPHS.contains(&share.name.as_str()));
         Ok((whole - others.map(|share| share.latency.0).sum::<f64>()) / 1e3)
@@ -94,7 +94,7 @@ impl Device {
     pub fn bytes(&self, shape: [u64; 2], load: Load) -> Result<Option<Terms>> {
         let Some(memory) = &self.fingerprints.memory else { return Ok(None) };
         let about = memory.about_step(self.graph(shape)?, self.step, None)?;
-        let dense = about.at(load.images.round() as u64).value.value();
+        let dense = about.predict(load.images.round() as u64).value.value();
         // The memory of a process apart from its tensors counts once, so only the tensors count here.
         let boxes = match &self.box_head {
             Some(head) if load.proposals > 0.0 => {

@@ -1,9 +1,9 @@
 //! What the code around an operation keeps: tensors from which its weight is computed, results in a list.
 
-use super::operation::Operation;
-use super::rule::Move::{Drop, Keep, StepDone, Take};
-use super::rule::{Rule, Saved, borrowing};
-use crate::amount::Amount;
+use super::operation::StepOperation;
+use super::rule::RuleAction::{Drop, Keep, StepDone, Take};
+use super::rule::{MemoryRule, SavedTensor, borrowing};
+use crate::amount::BatchBytes;
 use perf4sight_network::{Computing, Keeping, Op};
 
 /// Tensors of the size of a quotient that are there when the gradient of its divisor is made: `-grad * ((self / other) / other)`.
@@ -11,17 +11,17 @@ const QUOTIENT: usize = 4;
 
 /// A weight that is computed from parameters, with the tensors made on the way: autograd keeps them until their backward, which
 /// begins with a gradient of the weight, when the layer's own is done.
-pub(super) fn computing_weights(rule: Rule, operation: Operation) -> Rule {
+pub(super) fn computing_weights(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let Some(Computing { tensors, divides }) = operation.node.computing else { return rule };
     let elements = operation.network.facts(operation.node).weights.first().map_or(0, |one| one.dims.elements());
-    let weight = Amount::once(operation.step.weight().saturating_mul(elements));
+    let weight = BatchBytes::constant(operation.step.weight().saturating_mul(elements));
     if !operation.step.trains() {
-        return Rule { forward: borrowing(rule.forward, weight), ..rule };
+        return MemoryRule { forward: borrowing(rule.forward, weight), ..rule };
     }
     let made = (0..tensors).map(|_| Keep(weight));
-    let gone = 1 + rule.saves.iter().filter(|saved| matches!(saved, Saved::Input(_))).count();
-    let rule = Rule { forward: made.chain(rule.forward).collect(), ..rule };
-    if !operation.learns(0) {
+    let gone = 1 + rule.saves.iter().filter(|saved| matches!(saved, SavedTensor::Input(_))).count();
+    let rule = MemoryRule { forward: made.chain(rule.forward).collect(), ..rule };
+    if !operation.trains(0) {
         return rule;
     }
     let quotient = if divides { QUOTIENT } else { 0 };
@@ -32,10 +32,10 @@ pub(super) fn computing_weights(rule: Rule, operation: Operation) -> Rule {
 }
 
 /// Results that are joined come from a list, which the program may hold in a variable.
-pub(super) fn in_a_list(rule: Rule, operation: Operation) -> Rule {
+pub(super) fn in_a_list(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let joins = matches!(operation.node.op, Op::Concat { .. }) && operation.network.keeping() == Keeping::Most;
     let inputs = if joins && operation.step.trains() { operation.node.inputs.len() } else { 0 };
-    rule.saves((0..inputs).map(Saved::Input))
+    rule.saves((0..inputs).map(SavedTensor::Input))
 }
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
     fn peak(network: &Network, stage: Stage) -> u64 {
         let step =
             Step { optimizer: Optimizer::SgdWithoutMomentum, zero_grad: ZeroGrad::Free, ..Step::published(stage) };
-        Simulation::new(network, step, &Platform::named("cpu").unwrap()).peak(SAMPLES).allocated.0
+        Simulation::new(network, step, &Platform::for_name("cpu").unwrap()).peak(SAMPLES).allocated.0
     }
 
     fn layer(builder: &mut NetworkBuilder, name: &str, width: usize, of: NodeId) -> Result<NodeId> {
@@ -121,7 +121,7 @@ mod tests {
         let last = layer(&mut builder, "last", 8, sum)?;
         let network = builder.finish(last);
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let peak = Simulation::new(&network, step, &Platform::named("cpu")?).peak(256).allocated.0;
+        let peak = Simulation::new(&network, step, &Platform::for_name("cpu")?).peak(256).allocated.0;
         assert!(peak.abs_diff(328_560) < 3_300, "{peak}");
         Ok(())
     }

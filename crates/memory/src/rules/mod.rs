@@ -20,31 +20,31 @@ mod small_products;
 mod sums;
 mod transposed;
 
-pub(crate) use operation::Operation;
-pub(crate) use rule::{CastBy, Move, Rule, Saved};
+pub(crate) use operation::StepOperation;
+pub(crate) use rule::{CastBy, MemoryRule, RuleAction, SavedTensor};
 
-use crate::amount::{Amount, INDEX, product as times};
-use crate::layout::{Layout, seen};
+use crate::amount::{BatchBytes, INDEX, product as times};
+use crate::layout::{TensorLayout, reshape_view};
 use perf4sight_network::{
     Activation, Auxiliary, Binary, Coupling, Element, Embedding, Facts, Gradient, Interpolation, Nature, Needs, Node,
     Op, Reduction, Runs, Shape, Storage, TopK,
 };
-use perf4sight_platform::{Mask, Rectifier};
+use perf4sight_platform::{DropoutMask, SavedRectifier};
 use perf4sight_step::workload::{Lists, Number};
-use rule::Move::{
+use rule::RuleAction::{
     Drop, InputGradient, Keep, Output, PassGradient, PassWeightGradient, Resident, Reuse, Take, WeightGradient,
 };
 use rule::borrowing;
 
-pub(crate) fn rule(operation: Operation) -> Rule {
+pub(crate) fn rule(operation: StepOperation) -> MemoryRule {
     let facts = operation.network.facts(operation.node);
     let weights: Vec<u64> = facts.weights.iter().map(|weight| weight.dims.elements()).collect();
-    let rule = Rule { casts: operation.casts(&weights), ..held(operation, &facts) };
+    let rule = MemoryRule { casts: operation.casts(&weights), ..persistent_tensors(operation, &facts) };
     let rule = by_nature(rule, operation, &facts);
     code::in_a_list(code::computing_weights(rule, operation), operation)
 }
 
-fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
     match facts.nature {
         Nature::Activation(_) | Nature::Arithmetic(_) | Nature::Softmax | Nature::Pooling(_)
             if operation.node.runs == Runs::InFunction =>
@@ -63,12 +63,12 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Nature::Dropout => dropout(rule, operation, facts),
         Nature::Linear(_) => product::linear(rule, operation, facts),
         Nature::MatMul => product::matmul(rule, operation),
-        Nature::Movement => moved(rule, operation, facts),
+        Nature::Movement => movement_rule(rule, operation, facts),
         Nature::Embedding(embedding) => looked_up(rule, operation, embedding),
         Nature::Parameter if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) => {
             computed(rule, operation, trained)
         }
-        Nature::Parameter if operation.learns(0) && (is_joined(operation) || is_multiplied_at_once(operation)) => {
+        Nature::Parameter if operation.trains(0) && (is_joined(operation) || is_multiplied_at_once(operation)) => {
             rule.forward([Resident]).backward([PassWeightGradient(0)])
         }
         Nature::Input | Nature::Parameter => plain(rule, operation, facts),
@@ -84,18 +84,18 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
             if is_turned && operation.within_kernels { rule.copying_gradient(operation.output()) } else { rule }
         }
         Nature::Activation(_) if operation.node.runs == Runs::WithReader => {
-            rule.forward([Output]).saves([Saved::Input(0)]).backward([InputGradient(0)])
+            rule.forward([Output]).saves([SavedTensor::Input(0)]).backward([InputGradient(0)])
         }
         Nature::Activation(Activation::Log) => without_buffer(plain(rule, operation, facts), operation),
         Nature::Activation(_) => plain(rule, operation, facts),
         Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
         Nature::Transposed(transposed) => {
             let of_library = transposed::rule(rule.clone(), operation, &transposed.conv);
-            let rule = of_library.unwrap_or_else(|| plain(rule, operation, facts).saves([Saved::Cast(0)]));
+            let rule = of_library.unwrap_or_else(|| plain(rule, operation, facts).saves([SavedTensor::Cast(0)]));
             on_dense_gradient(rule, operation)
         }
         Nature::Choice => plain(rule, operation, facts),
-        Nature::Pooling(_) => found(rule, operation, facts),
+        Nature::Pooling(_) => window_rule(rule, operation, facts),
         Nature::Unknown(unknown) if unknown.is_assignment() => assigned(rule, operation),
         Nature::Recurrent(layer) => recurrent::rule(plain(rule, operation, facts), operation, layer.cell.operator()),
         Nature::Unknown(unknown) => recurrent::rule(plain(rule, operation, facts), operation, &unknown.op_type),
@@ -103,26 +103,26 @@ fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 }
 
 /// The tensors that an operation holds between steps: trained weights, or constants, which are buffers.
-fn held(operation: Operation, facts: &Facts) -> Rule {
-    let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
-    let mut tensors: Vec<Amount> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
+fn persistent_tensors(operation: StepOperation, facts: &Facts) -> MemoryRule {
+    let bytes = |dims: &Shape| BatchBytes::constant(operation.step.weight().saturating_mul(dims.elements()));
+    let mut tensors: Vec<BatchBytes> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
     // A table that is a view shows what no module holds.
     if matches!(operation.node.runs, Runs::OnAnothers | Runs::View) && !tensors.is_empty() {
-        tensors[0] = Amount::once(0);
+        tensors[0] = BatchBytes::constant(0);
     }
     match (operation.node.shares, operation.network.learned(operation.node).contains(&true)) {
-        (Some(_), _) => Rule::default(),
-        (None, true) => Rule { weights: tensors, ..Rule::default() },
-        (None, false) => Rule { buffers: tensors, ..Rule::default() },
+        (Some(_), _) => MemoryRule::default(),
+        (None, true) => MemoryRule { weights: tensors, ..MemoryRule::default() },
+        (None, false) => MemoryRule { buffers: tensors, ..MemoryRule::default() },
     }
 }
 
 /// A view where the layout permits one, else a copy, whose gradient is passed on all the same.
-fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
     if facts.channels == Coupling::Regrouped {
-        let is_view = seen(operation.node, operation.layout(0), operation.result().sizes()).is_some();
+        let is_view = reshape_view(operation.node, operation.layout(0), operation.result().sizes()).is_some();
         // `reshape` in `ViewBackward`.
-        let comes_back_as_view = |gradient: &Layout| gradient.viewed(operation.layout(0).sizes()).is_some();
+        let comes_back_as_view = |gradient: &TensorLayout| gradient.viewed(operation.layout(0).sizes()).is_some();
         let passes = operation.gradient().is_none_or(comes_back_as_view);
         let gradient = if passes { PassGradient(0) } else { InputGradient(0) };
         return rule.forward([if is_view { Reuse } else { Output }]).backward([gradient]);
@@ -134,30 +134,30 @@ fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     // `contiguous` in Col2Im.cpp.
     let copies = matches!(operation.node.op, Op::Fold(_)) && operation.within_kernels;
     match copies && !operation.layout(0).is_contiguous() {
-        true => Rule { forward: borrowing(rule.forward, operation.input(0)), ..rule },
+        true => MemoryRule { forward: borrowing(rule.forward, operation.input(0)), ..rule },
         false => rule,
     }
 }
 
 /// A table that is computed from trained numbers in every forward, once for all samples.
-fn computed(rule: Rule, operation: Operation, trained: u64) -> Rule {
-    let held = Amount::once(operation.step.weight().saturating_mul(trained));
-    let rule = Rule { weights: vec![held], ..rule }.forward([Output]);
-    match operation.learns(0) {
+fn computed(rule: MemoryRule, operation: StepOperation, trained: u64) -> MemoryRule {
+    let held = BatchBytes::constant(operation.step.weight().saturating_mul(trained));
+    let rule = MemoryRule { weights: vec![held], ..rule }.forward([Output]);
+    match operation.trains(0) {
         true => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
         false => rule,
     }
 }
 
 /// Whether the gradient of a parameter is that of a product of all samples with it.
-fn is_multiplied_at_once(operation: Operation) -> bool {
+fn is_multiplied_at_once(operation: StepOperation) -> bool {
     let mut readers = operation.network.nodes().iter().filter(|node| node.inputs.contains(&operation.id));
     readers.all(Node::multiplies_at_once)
 }
 
 /// Whether the gradient of a parameter is a view of the gradient of its concatenation: with a single sample it needs no
 /// sum (`sum_to`), and a view with the row layout of the parameter is kept (`accumulateGrad`, `obeys_layout_contract`).
-fn is_joined(operation: Operation) -> bool {
+fn is_joined(operation: StepOperation) -> bool {
     let reads = |node: &Node| node.inputs.contains(&operation.id);
     let mut readers = operation.network.iter().filter(|(_, node)| reads(node));
     match (readers.next(), readers.next()) {
@@ -169,27 +169,27 @@ fn is_joined(operation: Operation) -> bool {
 }
 
 /// A lookup saves its numbers. What is the same for every sample is made once and stretched, and its gradient summed over the batch first.
-fn looked_up(rule: Rule, operation: Operation, embedding: &Embedding) -> Rule {
+fn looked_up(rule: MemoryRule, operation: StepOperation, embedding: &Embedding) -> MemoryRule {
     let rule = rule.forward([Output]);
     match embedding.fixed {
-        _ if !operation.learns(0) => rule,
-        None => rule.saves([Saved::Input(0)]).backward([WeightGradient(0)]),
+        _ if !operation.trains(0) => rule,
+        None => rule.saves([SavedTensor::Input(0)]).backward([WeightGradient(0)]),
         Some(_) => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
     }
 }
 
 /// Windows and reductions. Indices are computed as integers before they are converted, and the backward of a cumulative
 /// sum flips it twice (cumsum_backward in FunctionsManual.cpp).
-fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    let integers = Take(Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
+fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+    let integers = Take(BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
     let result = Take(operation.output());
     if operation.node.element == Element::Integer {
         plain(rule, operation, facts)
     } else if operation.node.runs == Runs::WithPlaces {
         // value_selecting_reduction_backward
         let places = if operation.step.trains() { Keep } else { Take };
-        let rule =
-            rule.forward([Output, places(Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements())))]);
+        let rule = rule
+            .forward([Output, places(BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements())))]);
         let gone = if operation.step.trains() { None } else { Some(Drop(0)) };
         rule.forward(gone).backward([InputGradient(0)])
     } else if let (Op::Reduce { reduction: Reduction::Sum, .. }, true) = (&operation.node.op, is_expanded(operation)) {
@@ -199,7 +199,7 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     } else if let Op::TopK(TopK { places: true, .. }) = operation.node.op {
         rule.forward([result, integers, Output, Drop(0), Drop(0)])
     } else if averages_cast(operation) {
-        let wide = |elements: u64| Take(Amount::per_sample(Number::Fp32.bytes().saturating_mul(elements)));
+        let wide = |elements: u64| Take(BatchBytes::per_sample(Number::Fp32.bytes().saturating_mul(elements)));
         let [sums, copy] =
             [operation.node.shape.elements(), operation.network.input_of(operation.node, 0).elements()].map(wide);
         let rule = plain(rule, operation, facts);
@@ -222,7 +222,7 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 
 /// Whether the gradient of a sum stays the incoming one, seen in the size of what it reads (`sum_backward`): element-wise operations read it as
 /// it is, other operations copy it, and so does the sum with another gradient.
-fn is_expanded(operation: Operation) -> bool {
+fn is_expanded(operation: StepOperation) -> bool {
     let read = operation.node.inputs[0];
     let by = operation.network.facts(operation.network.node(read)).nature;
     let by_element =
@@ -233,7 +233,7 @@ fn is_expanded(operation: Operation) -> bool {
 
 /// Whether a mean casts all that it reads: on processors, of numbers of fewer bits than single precision has (`mean_out` in ReduceOps.cpp); the
 /// mean of an image is one too (`adaptive_avg_pool2d`).
-fn averages_cast(operation: Operation) -> bool {
+fn averages_cast(operation: StepOperation) -> bool {
     let op = &operation.node.op;
     let is_mean = matches!(op, Op::Reduce { reduction: Reduction::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
     is_mean && operation.within_kernels && operation.is_low() && operation.platform.lists() == Lists::Processor
@@ -243,7 +243,7 @@ fn averages_cast(operation: Operation) -> bool {
 const SMALL_IMAGE: usize = 128;
 
 /// Whether a processor resizes copies of what it reads and makes, in channels-last layout.
-fn resizes_by_channels(operation: Operation) -> bool {
+fn resizes_by_channels(operation: StepOperation) -> bool {
     let Op::Resize { image, interpolation, .. } = &operation.node.op else { return false };
     let takes_them = matches!(interpolation, Interpolation::Nearest | Interpolation::Linear);
     let is_small = image[0] > 1 && image.iter().sum::<usize>() <= SMALL_IMAGE;
@@ -254,8 +254,8 @@ fn resizes_by_channels(operation: Operation) -> bool {
 
 /// A gradient that is a view, such as that of tokens, is copied for the duration of backward (`grad_output.contiguous`
 /// in mkldnn/Conv.cpp, `expect_contiguous` in layer_norm.cpp).
-fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
-    let as_read = |gradient: &Layout| match operation.layout(0).is_channels_last() && !operation.reads_row() {
+fn on_dense_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let as_read = |gradient: &TensorLayout| match operation.layout(0).is_channels_last() && !operation.reads_row() {
         true => gradient.is_channels_last() && gradient.is_dense(),
         false => gradient.is_contiguous(),
     };
@@ -264,7 +264,7 @@ fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
 
 /// A normalisation of rows copies an input that is not contiguous (`expect_contiguous` in layer_norm.cpp, `contiguous`
 /// in SoftMax.cpp); group normalisation accepts channels-last.
-fn in_rows(rule: Rule, operation: Operation) -> Rule {
+fn in_rows(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let layout = operation.layout(0);
     let grouped = matches!(operation.node.op, Op::GroupNorm { .. })
         && operation.node.runs != Runs::InstanceNorm
@@ -277,7 +277,7 @@ fn in_rows(rule: Rule, operation: Operation) -> Rule {
 
 /// An operation without special rules: first the result, then further tensors of its forward; backward the gradients of
 /// the inputs, then those of the weights.
-fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn plain(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
     let result = match facts.storage {
         Storage::Own | Storage::Needed => Output,
         Storage::View => Reuse,
@@ -294,73 +294,73 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         .forward(with_buffers(operation, facts))
         .saves(saved(operation, facts.needs))
         .backward(gradients)
-        .backward(operation.learned(facts.weights.len()));
+        .backward(operation.weight_gradients(facts.weights.len()));
     derivative::of_expression(rule, operation, facts)
 }
 
 /// The tensors of forward apart from the result.
-fn with_buffers(operation: Operation, facts: &Facts) -> Vec<Move> {
+fn with_buffers(operation: StepOperation, facts: &Facts) -> Vec<RuleAction> {
     match facts.auxiliary {
         // Attention, dropout and recurrent layers have rules of their own.
         None | Some(Auxiliary::Sums(_) | Auxiliary::Draw | Auxiliary::Mask | Auxiliary::States) => Vec::new(),
         Some(Auxiliary::Statistics(rows)) => {
-            vec![Keep(Amount::per_sample(times([operation.step.weight(), rows]))); 2]
+            vec![Keep(BatchBytes::per_sample(times([operation.step.weight(), rows]))); 2]
         }
         Some(Auxiliary::Indices) => {
             // max_pool2d_with_indices, even where the indices are not used (aten/src/ATen/native/Pooling.cpp).
-            let indices = Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
+            let indices = BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
             if operation.step.trains() { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
         }
     }
 }
 
-fn saved(operation: Operation, needs: Needs) -> Vec<Saved> {
+fn saved(operation: StepOperation, needs: Needs) -> Vec<SavedTensor> {
     match needs {
         Needs::Nothing => Vec::new(),
-        Needs::First => vec![Saved::Input(0)],
-        Needs::Inputs => (0..operation.node.inputs.len()).map(Saved::Input).collect(),
-        Needs::Result => vec![Saved::Output],
-        Needs::All => (0..operation.node.inputs.len()).map(Saved::Input).chain([Saved::Output]).collect(),
+        Needs::First => vec![SavedTensor::Input(0)],
+        Needs::Inputs => (0..operation.node.inputs.len()).map(SavedTensor::Input).collect(),
+        Needs::Result => vec![SavedTensor::Output],
+        Needs::All => (0..operation.node.inputs.len()).map(SavedTensor::Input).chain([SavedTensor::Output]).collect(),
     }
 }
 
-fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn batch_norm(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
     let framework = operation.platform.framework;
-    let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
+    let bytes = |dims: &Shape| BatchBytes::constant(operation.step.weight().saturating_mul(dims.elements()));
     let statistics = facts.buffers.iter().map(bytes);
     // A mean and an inverse deviation of every channel.
     let [mean, deviation] = [0, 1].map(|at| bytes(&facts.buffers[at]));
     // nn.BatchNorm2d's num_batches_tracked; its "+ 1" makes a new tensor each step.
-    let counter = framework.batch_norm_counts.then_some(Amount::once(INDEX));
-    let rule = Rule { buffers: statistics.chain(counter).collect(), ..rule };
+    let counter = framework.batch_norm_counts.then_some(BatchBytes::constant(INDEX));
+    let rule = MemoryRule { buffers: statistics.chain(counter).collect(), ..rule };
     if !operation.step.trains() {
         return rule.forward([Output]);
     }
     let rule = match operation.network.works_as_in_training(operation.node, operation.step) {
-        false => rule.forward([Output]).saves([Saved::Input(0)]),
+        false => rule.forward([Output]).saves([SavedTensor::Input(0)]),
         true => {
             let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
-            rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([Saved::Input(0)])
+            rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([SavedTensor::Input(0)])
         }
     };
-    with_own_gradient(rule.backward(operation.learned(2).chain([InputGradient(0)])), operation)
+    with_own_gradient(rule.backward(operation.weight_gradients(2).chain([InputGradient(0)])), operation)
 }
 
 /// batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
-fn with_own_gradient(rule: Rule, operation: Operation) -> Rule {
+fn with_own_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let is_one = matches!(operation.node.op, Op::BatchNorm { .. }) || operation.node.runs == Runs::InstanceNorm;
     let copies = operation.platform.framework.batch_norm_copies && operation.step.trains();
     match is_one && copies && operation.within_kernels && operation.tracked(0) {
-        true => Rule { backward: borrowing(rule.backward, operation.input(0)), ..rule },
+        true => MemoryRule { backward: borrowing(rule.backward, operation.input(0)), ..rule },
         false => rule,
     }
 }
 
 /// An assignment to a part of a tensor. Backward copies the gradient of all of it, clones that of the part, and makes zeros in its place (`CopySlices::apply_impl`
 /// in torch/csrc/autograd/functions/tensor.cpp, `CopyBackwards`).
-fn assigned(rule: Rule, operation: Operation) -> Rule {
+fn assigned(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let is_place = |input: &usize| operation.network.node(operation.node.inputs[*input]).element == Element::Integer;
-    let places = (1..operation.node.inputs.len()).filter(is_place).map(Saved::Input).collect::<Vec<_>>();
+    let places = (1..operation.node.inputs.len()).filter(is_place).map(SavedTensor::Input).collect::<Vec<_>>();
     let rule = rule.forward([if operation.in_place { Reuse } else { Output }]).saves(places);
     let part = (1..operation.node.inputs.len()).rev().find(|&input| operation.tracked(input));
     let (part, zeros) = (part.map(InputGradient), part.map(|input| Take(operation.input(input))));
@@ -374,42 +374,42 @@ fn assigned(rule: Rule, operation: Operation) -> Rule {
 }
 
 /// An activation in the memory of its input.
-fn overwriting(rule: Rule, operation: Operation, activation: Activation) -> Rule {
+fn overwriting(rule: MemoryRule, operation: StepOperation, activation: Activation) -> MemoryRule {
     let rule = rule.backward([InputGradient(0)]);
-    if activation == Activation::Relu6 && operation.platform.framework.relu6 == Rectifier::InputCopy {
+    if activation == Activation::Relu6 && operation.platform.framework.relu6 == SavedRectifier::InputCopy {
         let tracked = operation.tracked[operation.id.index()];
         let copy = (operation.step.trains() && tracked).then_some(Keep(operation.input(0)));
         return rule.forward(copy).forward([Reuse]);
     }
-    rule.forward([Reuse]).saves([Saved::Output])
+    rule.forward([Reuse]).saves([SavedTensor::Output])
 }
 
-fn dropout(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn dropout(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
     if !operation.step.trains() {
         return rule.forward([Reuse]);
     }
     let mask = match operation.platform.framework.dropout {
-        _ if facts.auxiliary == Some(Auxiliary::Draw) => Amount::per_sample(operation.number()),
-        Mask::Floats => operation.output(),
-        Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
+        _ if facts.auxiliary == Some(Auxiliary::Draw) => BatchBytes::per_sample(operation.number()),
+        DropoutMask::Floats => operation.output(),
+        DropoutMask::Bytes => BatchBytes::per_sample(operation.node.shape.elements()),
     };
     rule.forward([Keep(mask), Output]).backward([InputGradient(0)])
 }
 
 /// A part of a `torch.autograd.Function` that keeps nothing but what it reads.
-fn in_function(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn in_function(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
     let mut rule = plain(rule, operation, facts);
     let is_read = |index: usize| operation.network.node(operation.node.inputs[index]).runs != Runs::InFunction;
-    rule.saves.retain(|saved| matches!(*saved, Saved::Input(index) if is_read(index)));
+    rule.saves.retain(|saved| matches!(*saved, SavedTensor::Input(index) if is_read(index)));
     rule
 }
 
 /// A step of a variance. Forward makes numbers of the size of the result alone, backward the differences from the mean and their product with the gradient
 /// (`var_backward` in FunctionsManual.cpp).
-fn in_variance(rule: Rule, operation: Operation) -> Rule {
+fn in_variance(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let is_own = |index: &usize| operation.network.node(operation.node.inputs[*index]).runs != Runs::Variance;
     let elements = |index: usize| operation.network.input_of(operation.node, index).elements();
-    let saves = (0..operation.node.inputs.len()).filter(is_own).map(Saved::Input).collect::<Vec<_>>();
+    let saves = (0..operation.node.inputs.len()).filter(is_own).map(SavedTensor::Input).collect::<Vec<_>>();
     if elements(0) != operation.node.shape.elements() || operation.node.inputs.len() == 1 {
         return rule.forward([Output]).backward([InputGradient(0)]);
     }
@@ -422,39 +422,39 @@ fn in_variance(rule: Rule, operation: Operation) -> Rule {
 
 /// The logarithm of `logsigmoid` reads the buffer that processors keep and others compute again (`log_sigmoid_forward` in Activation.cpp and
 /// ActivationLogSigmoidKernel.cu).
-fn without_buffer(rule: Rule, operation: Operation) -> Rule {
+fn without_buffer(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let reads_part = operation.network.node(operation.node.inputs[0]).runs == Runs::WithReader;
     match reads_part && operation.platform.lists() == Lists::Accelerator {
-        true => Rule { saves: Vec::new(), ..rule },
+        true => MemoryRule { saves: Vec::new(), ..rule },
         false => rule,
     }
 }
 
 /// Backward reads copies of the operands that it saved as they are.
-fn copying_saved(mut rule: Rule) -> Rule {
+fn copying_saved(mut rule: MemoryRule) -> MemoryRule {
     if rule.casts.by == CastBy::Kernel {
-        let copy = |saved: &Saved| match *saved {
-            Saved::Input(index) => rule.casts.input(index),
-            Saved::Cast(_) | Saved::Output => None,
+        let copy = |saved: &SavedTensor| match *saved {
+            SavedTensor::Input(index) => rule.casts.input(index),
+            SavedTensor::Cast(_) | SavedTensor::Output => None,
         };
         rule.backward = rule.saves.iter().filter_map(copy).fold(rule.backward, borrowing);
     }
     rule
 }
 
-fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -> Rule {
+fn arithmetic(rule: MemoryRule, operation: StepOperation, binary: Binary, facts: &Facts) -> MemoryRule {
     if operation.node.inputs.len() == 1 || facts.gradient == Gradient::Ends {
         return plain(rule, operation, facts);
     }
-    let is_fused = |saved: &Saved| match *saved {
-        Saved::Input(index) => operation.network.node(operation.node.inputs[index]).runs == Runs::WithReader,
-        Saved::Cast(_) | Saved::Output => false,
+    let is_fused = |saved: &SavedTensor| match *saved {
+        SavedTensor::Input(index) => operation.network.node(operation.node.inputs[index]).runs == Runs::WithReader,
+        SavedTensor::Cast(_) | SavedTensor::Output => false,
     };
     // A factor is saved for the gradient of the other one, a dividend for that of its divisor (tools/autograd/derivatives.yaml).
-    let is_needed = |saved: &Saved| match (*saved, binary) {
-        (Saved::Input(index), Binary::Mul) => operation.tracked(1 - index),
-        (Saved::Input(0), Binary::Div) => operation.tracked(1),
-        (Saved::Input(_) | Saved::Cast(_) | Saved::Output, _) => true,
+    let is_needed = |saved: &SavedTensor| match (*saved, binary) {
+        (SavedTensor::Input(index), Binary::Mul) => operation.tracked(1 - index),
+        (SavedTensor::Input(0), Binary::Div) => operation.tracked(1),
+        (SavedTensor::Input(_) | SavedTensor::Cast(_) | SavedTensor::Output, _) => true,
     };
     let saved = saved(operation, facts.needs).into_iter().filter(|saved| !is_fused(saved) && is_needed(saved));
     let rule = rule.forward([Output]).saves(saved);
@@ -485,7 +485,7 @@ fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -
         }
         // where(self == other, grad / 2, grad).masked_fill_(self < other, 0)
         (Binary::Max | Binary::Min, ..) => {
-            let masks = Take(Amount::per_sample(times([2, operation.node.shape.elements()])));
+            let masks = Take(BatchBytes::per_sample(times([2, operation.node.shape.elements()])));
             rule.backward([masks, full, InputGradient(0), InputGradient(1), Drop(0), Drop(0)])
         }
         // grad * (exponent * self.pow(exponent - 1)), and with masks for the exponent's.
@@ -530,7 +530,7 @@ mod tests {
         }
         let last = builder.add("o", linear(4), &[out])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?);
         let peak = Simulation::new(&network, step, &cpu).peak(64).allocated.0 as f64;
         assert!((peak / 694_752.0 - 1.0).abs() < 0.01, "{peak}");
         Ok(())
@@ -543,7 +543,7 @@ mod tests {
     /// The peak of a step of AdamW with gradients freed before it.
     fn adamw(network: &Network, samples: u64) -> Result<f64> {
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        Ok(Simulation::new(network, step, &Platform::named("cpu")?).peak(samples).allocated.0 as f64)
+        Ok(Simulation::new(network, step, &Platform::for_name("cpu")?).peak(samples).allocated.0 as f64)
     }
 
     /// `x = a(x); o(x * x.var(1, keepdim=True))` with layers of 64 to 256 and 8 features: the peak of PyTorch's allocator over three steps of AdamW with 512 samples is
@@ -629,7 +629,7 @@ mod tests {
         let mean = builder.add("mean", mean, &[last])?;
         let last = builder.add("l", Op::Linear(Linear { out_features: 5, bias: true }), &[mean])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?);
         let peak = Simulation::new(&network, step, &cpu).peak(4).allocated.0 as f64;
         assert!((peak / 3_402_640.0 - 1.0).abs() < 0.001, "{peak}");
         Ok(())

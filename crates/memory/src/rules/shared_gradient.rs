@@ -1,8 +1,8 @@
-//! What oneDNN borrows to add up the gradients of filters and bias that threads compute of a part of the samples each ([`Work`] says how many do).
+//! What oneDNN borrows to add up the gradients of filters and bias that threads compute of a part of the samples each ([`FilterGradientWork`] says how many do).
 //!
 //! The sizes were read off PyTorch's profiler: 1x1, 3x3 and 5x5 kernels, 1 to 128 channels, images of 4 to 64 pixels, 2 to 8 samples; one to eight threads.
 
-use super::balance::{Division, ROWS, Work, best_part, summed_jobs};
+use super::balance::{FilterGradientWork, ROWS, ThreadDivision, best_part, summed_jobs};
 use crate::amount::product;
 use perf4sight_network::Shape;
 use perf4sight_step::workload::Number;
@@ -49,7 +49,7 @@ impl FilterGradient<'_> {
         let (learned, threads) = if self.of[1] < WIDE {
             (reduced(self.threads, jobs, self.samples, filters / jobs), self.threads)
         } else {
-            let Division { sharing, threads } = self.work().map_or(Division::NONE, |work| work.divided());
+            let ThreadDivision { sharing, threads } = self.work().map_or(ThreadDivision::NONE, |work| work.divided());
             let sums = product([filters.saturating_add(if self.is_point { 0 } else { bias }), sharing - 1]);
             (if sharing > 1 { sums.saturating_add(PART + 2 * PAGE) } else { 0 }, threads)
         };
@@ -73,10 +73,10 @@ impl FilterGradient<'_> {
     }
 
     /// What threads divide among them; none where there are more groups than threads.
-    fn work(&self) -> Option<Work> {
+    fn work(&self) -> Option<FilterGradientWork> {
         let (samples, [read, written]) = (self.samples, self.of);
         let [image, result] = self.images.map(|image| image.elements() / (image.channels() as u64).max(1));
-        let common = Work {
+        let common = FilterGradientWork {
             threads: self.threads / self.groups,
             parts: [samples; 2],
             sizes: [product([read, image]), product([written, result])],
@@ -93,15 +93,23 @@ impl FilterGradient<'_> {
             let part = pixels_of_part(result, self.images[1].image()[1] as u64);
             let parts = product([samples, result.div_ceil(part)]);
             let (sizes, filter_cost) = ([read * part, written * part], POINT_COST);
-            Work { parts: [parts; 2], sizes, step: 1, most: parts, filter_cost, is_evened: false, ..common }
+            FilterGradientWork {
+                parts: [parts; 2],
+                sizes,
+                step: 1,
+                most: parts,
+                filter_cost,
+                is_evened: false,
+                ..common
+            }
         } else if self.shares_rows && rows > ROWS {
             let most = product([samples, rows / ROWS]);
             let parts = [read_rows, rows].map(|rows| product([samples, rows]));
             let sizes = [common.sizes[0] / read_rows, common.sizes[1] / rows];
-            Work { parts, sizes, most, round_up_to: most, ..common }
+            FilterGradientWork { parts, sizes, most, round_up_to: most, ..common }
         } else {
             let most = product([samples, depth]);
-            Work { most, round_up_to: most, ..common }
+            FilterGradientWork { most, round_up_to: most, ..common }
         };
         (work.threads > 0).then_some(work)
     }
@@ -136,8 +144,8 @@ fn reduced(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
 mod tests {
     use super::FilterGradient;
     use crate::followed::totals;
-    use crate::memo::Memo;
-    use crate::tensor::Phase;
+    use crate::memo::SimulationCache;
+    use crate::tensor::StepPhase;
     use perf4sight_base::error::Result;
     use perf4sight_network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
     use perf4sight_platform::Platform;
@@ -151,9 +159,9 @@ mod tests {
             let mut builder = NetworkBuilder::new("depthwise", Shape::new([64, image[0], image[1]]));
             let conv = Conv { out_channels: 64, window: Window::square(3, 1, 1), groups: 64, bias: true };
             let made = builder.add("conv", Op::Conv(conv), &[builder.input()])?;
-            let (network, cpu) = (builder.finish(made), Platform::named("cpu")?);
-            let found = totals(&Memo::new(&network, &cpu), Step::published(Stage::Training), 3);
-            Ok::<_, perf4sight_base::error::Error>(found[&(Phase::Backward as usize, made)])
+            let (network, cpu) = (builder.finish(made), Platform::for_name("cpu")?);
+            let found = totals(&SimulationCache::new(&network, &cpu), Step::published(Stage::Training), 3);
+            Ok::<_, perf4sight_base::error::Error>(found[&(StepPhase::Backward as usize, made)])
         };
         assert_eq!(backward([8, 2])? - backward([2, 8])?, 2 * 12_288 - 2_304);
         Ok(())
@@ -181,10 +189,10 @@ mod tests {
         fn shared(&self) -> Result<u64> {
             let network = self.network()?;
             let on = |threads| {
-                let cpu = Platform::named("cpu")?.on_threads(threads);
-                let memo = Memo::new(&network, &cpu);
+                let cpu = Platform::for_name("cpu")?.on_threads(threads);
+                let memo = SimulationCache::new(&network, &cpu);
                 let found = totals(&memo, Step::published(Stage::Training), self.samples);
-                Ok(found[&(Phase::Backward as usize, network.iter().last().map(|(id, _)| id).unwrap())])
+                Ok(found[&(StepPhase::Backward as usize, network.iter().last().map(|(id, _)| id).unwrap())])
             };
             Ok(on(2)? - on(1)?)
         }

@@ -18,7 +18,7 @@ const PRODUCT: u64 = 40;
 const BLOCK: u64 = 16;
 
 /// A convolution with strides, and the gradient of its input.
-pub(super) struct Strided<'a> {
+pub(super) struct StridedConvolution<'a> {
     /// Sides of the kernel, steps, and paddings before the image.
     pub sides: &'a [usize],
     pub strides: &'a [usize],
@@ -36,7 +36,7 @@ pub(super) fn lists(threads: u64, area: u64) -> u64 {
     product([threads, bytes.div_ceil(PRODUCT), PRODUCT])
 }
 
-impl Strided<'_> {
+impl StridedConvolution<'_> {
     /// Bytes of the scratchpad.
     pub fn scratchpad(&self, threads: u64) -> u64 {
         let area = product(self.sides.iter().map(|&side| side as u64));
@@ -91,8 +91,14 @@ mod tests {
             let [made, read] =
                 [(channels, image), (wide, small)].map(|(channels, side)| Shape::new([channels, side, side]));
             let [sides, strides, padding] = [kernel, stride, padding].map(|size: usize| [size; 2]);
-            let strided =
-                Strided { sides: &sides, strides: &strides, padding: &padding, made: &made, read: &read, number: 4 };
+            let strided = StridedConvolution {
+                sides: &sides,
+                strides: &strides,
+                padding: &padding,
+                made: &made,
+                read: &read,
+                number: 4,
+            };
             assert_eq!([1, 2, 4, 8].map(|threads| strided.scratchpad(threads)), expected, "{channels}x{image}x{image}");
         }
     }

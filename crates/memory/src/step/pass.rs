@@ -1,17 +1,17 @@
 //! One pass of the samples, as PyTorch runs it: forward, loss, backward.
 
-use super::backward::{BackwardRecorder, Tape};
+use super::backward::{BackwardRecorder, TensorsForBackward};
 use super::context::StepContext;
 use super::forward::ForwardRecorder;
 use super::segment::CachedSegment;
 use super::set_up::SetUp;
-use crate::tensor::{Event, FewTensors, Phase, TensorId};
+use crate::tensor::{FewTensors, ScheduleEvent, StepPhase, TensorId};
 use perf4sight_network::NodeId;
 use std::sync::Arc;
 
 /// A pass, recorded once. The tensors before it are those of the setup, and perhaps gradients.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct RecordedPass {
     pub segment: Arc<CachedSegment>,
     /// Tensors freed when the program drops the references it keeps between passes.
     pub left: Vec<TensorId>,
@@ -19,14 +19,18 @@ pub(crate) struct Pass {
     pub gradients: Vec<TensorId>,
 }
 
-impl Pass {
+impl RecordedPass {
     pub fn record(context: &StepContext, set_up: &SetUp) -> Self {
         let mut forward = ForwardRecorder::new(context, set_up);
         let (tape, mut results) = run_forward(&mut forward);
         if !context.step.trains() {
             forward.end_autocast();
             forward.recorder.release_all(results.into_iter().map(|(_, result)| result));
-            return Pass { segment: Arc::new(forward.recorder.take()), left: Vec::new(), gradients: Vec::new() };
+            return RecordedPass {
+                segment: Arc::new(forward.recorder.take()),
+                left: Vec::new(),
+                gradients: Vec::new(),
+            };
         }
         let loss = forward.loss(&results);
         forward.end_autocast();
@@ -43,12 +47,12 @@ impl Pass {
         let BackwardRecorder { mut forward, gradients, .. } = backward;
         let segment = Arc::new(forward.recorder.take());
         let [left, gradients] = [held, gradients].map(|held| freed(&mut forward, held));
-        Pass { segment, left, gradients }
+        RecordedPass { segment, left, gradients }
     }
 }
 
 /// The whole network, and its results by node.
-fn run_forward(forward: &mut ForwardRecorder) -> (Tape, Vec<(NodeId, TensorId)>) {
+fn run_forward(forward: &mut ForwardRecorder) -> (TensorsForBackward, Vec<(NodeId, TensorId)>) {
     let network = forward.context.network;
     let mut left = forward.context.reads();
     network.iter().flat_map(|(id, _)| forward.context.let_go(id)).for_each(|held| left[held.index()] += 1);
@@ -57,7 +61,7 @@ fn run_forward(forward: &mut ForwardRecorder) -> (Tape, Vec<(NodeId, TensorId)>)
     let mut segments = Vec::new();
     for (id, node) in network.iter() {
         forward.enter_segment(id, &results, &mut segments);
-        forward.recorder.begin(Phase::Forward, id);
+        forward.recorder.begin(StepPhase::Forward, id);
         let inputs: FewTensors = node.inputs.iter().map(|input| results[input.index()]).collect();
         let (result, mut kept) = forward.run(id, &inputs);
         if forward.context.segment_of(id).is_some() {
@@ -77,14 +81,14 @@ fn run_forward(forward: &mut ForwardRecorder) -> (Tape, Vec<(NodeId, TensorId)>)
         forward.leave_segment(id, &mut segments);
     }
     let results = network.outputs().iter().map(|output| (*output, results[output.index()])).collect();
-    (Tape { saved, segments }, results)
+    (TensorsForBackward { saved, segments }, results)
 }
 
 /// Those of some tensors that are freed with their last holder.
 fn freed(forward: &mut ForwardRecorder, held: Vec<TensorId>) -> Vec<TensorId> {
     forward.recorder.release_all(held);
     let events = forward.recorder.take().events.into_iter();
-    events.filter_map(|event| if let Event::Free(tensor) = event { Some(tensor) } else { None }).collect()
+    events.filter_map(|event| if let ScheduleEvent::Free(tensor) = event { Some(tensor) } else { None }).collect()
 }
 
 #[cfg(test)]
@@ -113,7 +117,7 @@ mod tests {
         let flat = builder.add("flat", Op::Flatten, &[word])?;
         let last = builder.add("o", linear(4), &[flat])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?);
         let peak = Simulation::new(&network, step, &cpu).peak(64).allocated.0 as f64;
         assert!((peak / 1_717_256.0 - 1.0).abs() < 0.001, "{peak}");
         Ok(())

@@ -5,9 +5,9 @@ use crate::fixtures::Scene;
 use crate::{WORKER, asked};
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
-use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::program::WorkerProgram;
 use perf4sight_cost::device::protocol::About;
-use perf4sight_cost::device::{Job, Measurement};
+use perf4sight_cost::device::{Measurement, MeasurementJob};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
@@ -174,7 +174,7 @@ fn the_real_cuda_half_loads_into_the_worker() {
     assert!(why.contains("needs 13.0") && why.contains("update the NVIDIA driver"), "{why}");
 }
 
-fn gpu(worker: Program) -> Hardware {
+fn gpu(worker: WorkerProgram) -> Hardware {
     Hardware { kind: DeviceKind::parse("cuda").unwrap(), ..processor(worker) }
 }
 
@@ -206,7 +206,7 @@ fn the_python_worker_conforms_on_a_gpu_and_counts_the_same_memory() {
     for name in ["resnet18", "mobilenetv2", "googlenet"] {
         let (_folder, path) = file(&zoo::build(name, Dataset::Imagenet).unwrap());
         for stage in Stage::ALL {
-            let job = Job { workload: Workload::published(stage, 8), ..job(&path) };
+            let job = MeasurementJob { workload: Workload::published(stage, 8), ..job(&path) };
             let [theirs, ours] = [&python, &own].map(|device| memory_of(device, &job));
             println!("{name} {stage}: {theirs:?} {ours:?}");
             let apart = |theirs: u64, ours: u64| (theirs as f64 / ours as f64 - 1.0).abs();

@@ -5,7 +5,7 @@ use crate::own_worker;
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::protocol::{LayersReading, StepRule};
-use perf4sight_cost::device::{Job, Measurement};
+use perf4sight_cost::device::{Measurement, MeasurementJob};
 use perf4sight_cost::records::layers::Pass;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
@@ -29,7 +29,7 @@ fn workers_count_the_same_memory() {
     for name in ["resnet18", "squeezenet", "mobilenetv2", "googlenet"] {
         let (_folder, path) = file(&zoo::build(name, Dataset::Cifar10).unwrap());
         for stage in Stage::ALL {
-            let job = Job { workload: Workload::published(stage, 8), ..job(&path) };
+            let job = MeasurementJob { workload: Workload::published(stage, 8), ..job(&path) };
             let [theirs, ours] = [&python, &own].map(|device| memory_of(device, &job).allocated as f64);
             println!("{name} {stage}: {theirs} / {ours} = {:.4}", theirs / ours);
             assert!((theirs / ours - 1.0).abs() < 0.01, "{name}, {stage}: {theirs} and {ours} bytes");
@@ -56,7 +56,7 @@ fn allocated_memory_is_what_the_tensors_add_up_to() {
     let linear = builder.add("linear", linear, &[flat]).unwrap();
     let relu = builder.add("relu", Op::Activation(Activation::Relu), &[linear]).unwrap();
     let (_folder, path) = file(&builder.finish(relu));
-    let job = |stage| Job { workload: Workload::published(stage, 8), ..job(&path) };
+    let job = |stage| MeasurementJob { workload: Workload::published(stage, 8), ..job(&path) };
     // fp32: weights 1200 x 1000, input 8 x 1200, result 8 x 1000 that the ReLU overwrites.
     let (weights, input, result) = (4_800_000, 38_400, 32_000);
     let inference = memory_of(&libtorch(), &job(Stage::Inference));
@@ -70,8 +70,8 @@ fn allocated_memory_is_what_the_tensors_add_up_to() {
 }
 
 /// The layers of a job, and what they add up to over the plain step.
-fn layers_of(device: &Hardware, job: &Job) -> (LayersReading, f64) {
-    match measure(device, &Job { memory: false, layers: true, ..job.clone() }) {
+fn layers_of(device: &Hardware, job: &MeasurementJob) -> (LayersReading, f64) {
+    match measure(device, &MeasurementJob { memory: false, layers: true, ..job.clone() }) {
         Measurement::Measured { layers: Some(layers), .. } => {
             let sum: f64 = layers.times.iter().map(|time| time.milliseconds).sum();
             (layers.clone(), sum / layers.step)
@@ -86,7 +86,7 @@ fn every_operation_of_a_step_is_timed_and_together_they_are_the_step() {
     let (_folder, path) = file(&network);
     let names: Vec<&str> = network.nodes().iter().skip(1).map(|node| node.name.as_str()).collect();
     for stage in Stage::ALL {
-        let job = Job { workload: Workload::published(stage, 1), ..job(&path) };
+        let job = MeasurementJob { workload: Workload::published(stage, 1), ..job(&path) };
         let (layers, share) = layers_of(&libtorch(), &job);
         let timed = |pass| -> Vec<&str> {
             let times = layers.times.iter().filter(|time| time.pass == pass);
@@ -114,7 +114,7 @@ fn operations_timed_in_place_add_up_to_the_plain_step() {
     for name in ["squeezenet", "mnasnet", "mobilenetv2", "resnet18", "resnet50"] {
         let (_folder, path) = file(&zoo::build(name, Dataset::Imagenet).unwrap());
         for (stage, batch) in Stage::ALL.into_iter().flat_map(|stage| [1, 8].map(|batch| (stage, batch))) {
-            let job = Job { workload: Workload::published(stage, batch), ..job(&path) };
+            let job = MeasurementJob { workload: Workload::published(stage, batch), ..job(&path) };
             let (layers, share) = layers_of(&device, &job);
             println!("| {name} | {stage} | {batch} | {:.1} ms | {share:.3} |", layers.step);
             shares.push(share);

@@ -6,10 +6,10 @@ use perf4sight_base::stats::Scores;
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
-use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::program::WorkerProgram;
 use perf4sight_cost::device::protocol::StepRule;
-use perf4sight_cost::device::{Allowance, Device, Job, Measurement};
-use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_cost::device::{Device, Measurement, MeasurementJob, RunAllowance};
+use perf4sight_cost::pruning::{FilterRanking, Pruner, PruningGoal, generator};
 use perf4sight_cost::records::Variant;
 use perf4sight_machine::LocalMachine;
 use perf4sight_machine::description::Description;
@@ -34,12 +34,12 @@ pub(crate) fn worker() -> Hardware {
 const INSTRUCTIONS: &str = "AVX512_CORE_BF16";
 
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
-pub(crate) fn counting(worker: Program) -> Hardware {
+pub(crate) fn counting(worker: WorkerProgram) -> Hardware {
     limited_to(INSTRUCTIONS, worker)
 }
 
 /// The same, with instructions that oneDNN calls by that name at most.
-pub(crate) fn limited_to(instructions: &str, mut worker: Program) -> Hardware {
+pub(crate) fn limited_to(instructions: &str, mut worker: WorkerProgram) -> Hardware {
     worker.words.splice(0..0, ["env".to_owned(), format!("ONEDNN_MAX_CPU_ISA={instructions}")]);
     Hardware {
         kind: DeviceKind::Cpu,
@@ -61,8 +61,8 @@ fn variant(name: &str, level: u8) -> Network {
 
 pub(crate) fn pruned(network: &Network, level: u8) -> Network {
     let pruner = Pruner::new(network);
-    let ranking = Ranking::random(&pruner, &mut generator(7, network.name(), level, 0));
-    pruner.prune(&ranking, Goal::percent(network, f64::from(level))).unwrap().network
+    let ranking = FilterRanking::random(&pruner, &mut generator(7, network.name(), level, 0));
+    pruner.prune(&ranking, PruningGoal::percent(network, f64::from(level))).unwrap().network
 }
 
 /// Bytes that libtorch counted and bytes that were simulated.
@@ -101,9 +101,18 @@ pub(crate) fn compare_by(device: &Hardware, network: &Network, level: u8, step: 
     let simulation = Simulation::new(network, step, &platform);
     let pair = |&batch: &u64| {
         let (variant, workload) = (Variant::new(network.name(), level), Workload { step, batch });
-        let allowance = Allowance::default();
+        let allowance = RunAllowance::default();
         let file = file.clone();
-        let job = Job { variant, file, workload, latency: false, memory: true, layers: false, round: 1, allowance };
+        let job = MeasurementJob {
+            variant,
+            file,
+            workload,
+            latency: false,
+            memory: true,
+            layers: false,
+            round: 1,
+            allowance,
+        };
         match measure(device, &job) {
             Measurement::Measured { memory: Some(memory), .. } => {
                 Pair { counted: Bytes(memory.allocated), simulated: simulation.peak(batch).allocated }

@@ -1,8 +1,8 @@
 //! The kernels of a whole step: every node forward, the loss, every node backward, the optimizer.
 
-use super::kernel::{Access, Amount, Class, Kernel, Pass};
-use super::layer::{Layer, images};
-use super::update::Effort;
+use super::kernel::{AccessPattern, BatchQuantity, Kernel, KernelClass, KernelPass};
+use super::layer::{LayerKernels, images};
+use super::update::UpdateEffort;
 use super::{casts, convolution, movement, product, unknown};
 use perf4sight_network::{Auxiliary, Coupling, Facts, Nature, Network, NodeId, Trained};
 use perf4sight_step::workload::{Accumulate, Lists, Loss, Step};
@@ -14,7 +14,7 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
     let mut kernels = kernels_once(&trained, step);
     if step.trains() {
         let again = runs_again(&trained, &network.cuts(step.checkpoint));
-        let again = kernels.iter().filter(|kernel| kernel.pass == Pass::Forward && again[kernel.node.index()]);
+        let again = kernels.iter().filter(|kernel| kernel.pass == KernelPass::Forward && again[kernel.node.index()]);
         kernels.extend(again.copied().collect::<Vec<_>>());
         kernels.iter_mut().for_each(|kernel| kernel.repeat(step.accumulate));
     }
@@ -25,7 +25,7 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
 pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
     let Trained { network, gradients: asked, in_place, reads } = trained;
     let network: &Network = network;
-    let held = held(network, step);
+    let held = weight_bytes(network, step);
     // Softmax and normalisations of rows, which accelerators compute in single precision, are a small part of any
     // step.
     let numbers = network.numbers(step.precision, Lists::Processor);
@@ -36,7 +36,7 @@ pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
         let in_place = in_place[id.index()];
         let (row, function) = (0.0, None);
         let own = numbers[id.index()];
-        let mut layer = Layer {
+        let mut layer = LayerKernels {
             network,
             node,
             step,
@@ -78,14 +78,14 @@ pub fn runs_again(trained: &Trained, cuts: &[NodeId]) -> Vec<bool> {
 impl Kernel {
     /// Every pass runs all kernels but those of the update, on its share of the samples.
     pub fn repeat(&mut self, accumulate: Accumulate) {
-        if self.pass != Pass::Update {
+        if self.pass != KernelPass::Update {
             let passes = accumulate.passes() as f64;
             (self.repeats, self.launches) = (passes, self.launches * passes);
         }
     }
 }
 
-impl Layer<'_> {
+impl LayerKernels<'_> {
     fn operation(&mut self) {
         let facts = self.network.facts(self.node);
         self.row = self.row(&facts);
@@ -98,21 +98,21 @@ impl Layer<'_> {
             Nature::Attention => return product::add_attention(self),
             Nature::Embedding(embedding) => return movement::add_embedding(self, embedding),
             Nature::Input | Nature::Parameter => return,
-            Nature::Normalisation => Class::Normalisation,
-            Nature::Softmax => Class::Softmax,
+            Nature::Normalisation => KernelClass::Normalisation,
+            Nature::Softmax => KernelClass::Softmax,
             Nature::Activation(function) => {
                 self.function = Some(function);
-                Class::Activation
+                KernelClass::Activation
             }
-            Nature::Arithmetic(_) | Nature::Choice => Class::Arithmetic,
+            Nature::Arithmetic(_) | Nature::Choice => KernelClass::Arithmetic,
             // A random number per sample costs only the multiplication with it.
-            Nature::Dropout if facts.auxiliary == Some(Auxiliary::Draw) => Class::Arithmetic,
-            Nature::Dropout => Class::Dropout,
-            Nature::Pooling(_) => Class::Pooling,
-            Nature::Movement => Class::Copy,
+            Nature::Dropout if facts.auxiliary == Some(Auxiliary::Draw) => KernelClass::Arithmetic,
+            Nature::Dropout => KernelClass::Dropout,
+            Nature::Pooling(_) => KernelClass::Pooling,
+            Nature::Movement => KernelClass::Copy,
             Nature::Recurrent(layer) => return unknown::add_recurrent(self, layer.cell.operator(), &facts),
             Nature::Unknown(known) if facts.macs > 0 => return unknown::add(self, known, &facts),
-            Nature::Unknown(_) => Class::Unknown,
+            Nature::Unknown(_) => KernelClass::Unknown,
         };
         movement::add(self, class, &facts.traffic);
     }
@@ -137,8 +137,8 @@ impl Layer<'_> {
     fn forks(&mut self, reads: usize, has_gradient: bool) {
         if reads > 1 && has_gradient {
             let sums = (reads - 1) as f64;
-            let traffic = Amount::per_sample(self.bytes(3.0 * self.outputs() * sums));
-            self.moves(Pass::Fork, Class::Arithmetic, Access::Contiguous, traffic);
+            let traffic = BatchQuantity::per_sample(self.bytes(3.0 * self.outputs() * sums));
+            self.moves(KernelPass::Fork, KernelClass::Arithmetic, AccessPattern::Contiguous, traffic);
             self.launched(sums);
         }
     }
@@ -147,16 +147,16 @@ impl Layer<'_> {
     fn update(&mut self, tensors: &[u64]) {
         let weights = tensors.iter().sum::<u64>() as f64;
         if weights > 0.0 {
-            let Effort { moved, started } = Effort::new(self.step);
-            let traffic = Amount::fixed(self.held_bytes(moved * weights));
-            self.moves(Pass::Update, Class::Update, Access::Contiguous, traffic);
+            let UpdateEffort { moved, started } = UpdateEffort::new(self.step);
+            let traffic = BatchQuantity::fixed(self.held_bytes(moved * weights));
+            self.moves(KernelPass::Update, KernelClass::Update, AccessPattern::Contiguous, traffic);
             self.launched(started * tensors.len() as f64);
         }
     }
 }
 
 /// Bytes of the weights; training adds a gradient and optimizer states for each trained one.
-fn held(network: &Network, step: Step) -> f64 {
+fn weight_bytes(network: &Network, step: Step) -> f64 {
     let learned = network.nodes().iter().flat_map(|node| network.learned_of(node)).sum::<u64>();
     let copies = if step.trains() { 1 + step.optimizer.states() } else { 0 };
     step.weight() as f64 * (network.parameters() + copies * learned) as f64
@@ -179,15 +179,15 @@ fn losses(network: &Network, step: Step, held: f64) -> impl Iterator<Item = Kern
         let result = &network.node(node).shape;
         Kernel {
             node,
-            class: Class::Loss,
-            pass: Pass::Loss,
+            class: KernelClass::Loss,
+            pass: KernelPass::Loss,
             product: None,
             filter: None,
             element,
-            traffic: Amount::per_sample(tensors_of(step.loss) * element * result.elements() as f64),
-            windows: Amount::default(),
-            access: Access::Contiguous,
-            result: Amount::default(),
+            traffic: BatchQuantity::per_sample(tensors_of(step.loss) * element * result.elements() as f64),
+            windows: BatchQuantity::default(),
+            access: AccessPattern::Contiguous,
+            result: BatchQuantity::default(),
             images: images(result),
             row: 0.0,
             function: None,

@@ -59,9 +59,9 @@ fn grouping<W>(network: &Network, node: &Node, conv: &Conv<W>) -> usize {
 /// Networks by architecture, each with the elements of one sample of every node, at its largest width.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Families(BTreeMap<String, Vec<u64>>);
+pub(super) struct ArchitectureFamilies(BTreeMap<String, Vec<u64>>);
 
-impl Families {
+impl ArchitectureFamilies {
     pub fn add(&mut self, network: &Network) {
         let widths = widths(network);
         let widest = self.0.entry(architecture(network)).or_insert_with(|| widths.clone());
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_level_is_the_same_graph_and_not_wider() {
-        let mut families = Families::default();
+        let mut families = ArchitectureFamilies::default();
         families.add(&bottleneck([64, 16], 1, 14));
         families.add(&bottleneck([64, 8], 1, 14));
         let is_level = |network: &Network| families.family(network).is_some();

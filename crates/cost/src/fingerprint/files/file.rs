@@ -35,13 +35,13 @@ pub fn file_name(stage: Stage, quantity: Quantity) -> String {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct FileHeader {
     format: u32,
     #[serde(default)]
     software: BTreeMap<String, String>,
 }
 
-impl Head {
+impl FileHeader {
     fn check(&self) -> Result<()> {
         let format = self.format;
         let wrong = |age: &str| {
@@ -155,7 +155,7 @@ fn no_fingerprint(cause: &serde_json::Error) -> Error {
 }
 
 fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {
-    let head: Head = serde_json::from_str(text).map_err(|cause| match cause.classify() {
+    let head: FileHeader = serde_json::from_str(text).map_err(|cause| match cause.classify() {
         Category::Data => no_fingerprint(&cause),
         Category::Syntax if cause.line() == 1 => no_fingerprint(&cause),
         Category::Syntax | Category::Eof | Category::Io => damaged(&cause),

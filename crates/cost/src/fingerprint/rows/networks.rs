@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 /// Networks of one folder by the stem of their file.
 #[derive(Debug)]
-pub struct Networks {
+pub struct NetworkFolder {
     folder: PathBuf,
     /// Networks fetched before; `None` where the file does not exist.
     read: BTreeMap<String, Option<Arc<Network>>>,
 }
 
-impl Networks {
+impl NetworkFolder {
     /// The networks of `folder`, none of them read yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Networks { folder: folder.into(), read: BTreeMap::new() }
+        NetworkFolder { folder: folder.into(), read: BTreeMap::new() }
     }
 
     /// Where the network files are.
@@ -28,7 +28,7 @@ impl Networks {
         &self.folder
     }
 
-    /// Reads the networks for [`Networks::get`], and returns the warnings of the reader; a missing file is no error.
+    /// Reads the networks for [`NetworkFolder::get`], and returns the warnings of the reader; a missing file is no error.
     ///
     /// # Errors
     /// A file exists but contains no network.

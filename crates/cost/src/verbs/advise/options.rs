@@ -1,7 +1,7 @@
 //! The options that may save memory, with their alternative values, and whether training gives the same result with
 //! them.
 
-use super::judge::Judge;
+use super::judge::WorkloadJudge;
 use perf4sight_base::error::Error;
 use perf4sight_network::{Network, Op};
 use perf4sight_step::workload::{
@@ -22,15 +22,15 @@ pub(super) struct StepOption {
 
 /// Changes that are not tried, or only one at a time, in words, with the reasons.
 #[derive(Debug, Default)]
-pub(super) struct Withheld {
+pub(super) struct WithheldChanges {
     pub refused: Vec<(String, Error)>,
     /// Tried one at a time: the time of steps with them is unknown.
     pub untimed: Vec<(String, Error)>,
 }
 
-impl Withheld {
-    pub fn join(parts: Vec<Withheld>) -> Self {
-        parts.into_iter().fold(Withheld::default(), |mut all, part| {
+impl WithheldChanges {
+    pub fn join(parts: Vec<WithheldChanges>) -> Self {
+        parts.into_iter().fold(WithheldChanges::default(), |mut all, part| {
             all.refused.extend(part.refused);
             all.untimed.extend(part.untimed);
             all
@@ -94,12 +94,12 @@ impl StepOption {
 
     /// Removes values that are refused, and moves values whose time is unknown to the end; returns both with the
     /// reasons.
-    pub fn withhold(&mut self, asked: Workload, judge: &Judge) -> Withheld {
+    pub fn withhold(&mut self, asked: Workload, judge: &WorkloadJudge) -> WithheldChanges {
         let words = |value: Workload| {
             let words = value.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
             words.collect::<Vec<_>>().join(", ")
         };
-        let (mut withheld, mut timed, mut untimed) = (Withheld::default(), Vec::new(), Vec::new());
+        let (mut withheld, mut timed, mut untimed) = (WithheldChanges::default(), Vec::new(), Vec::new());
         for value in std::mem::take(&mut self.values) {
             match (judge.check(value), judge.check_time(value.step)) {
                 (Err(problem), _) => withheld.refused.push((words(value), problem)),

@@ -1,7 +1,7 @@
 //! The advice as a page: a chart of time against memory, all results, and the memory timeline of the requested step.
 
 use super::Advice;
-use super::search::Candidate;
+use super::search::AdviceCandidate;
 use crate::verbs::timeline;
 use perf4sight_report::{Axis, Block, Chart, Colour, Page, Plot, Point, Reference, Series, Tone, Tradeoff, sentence};
 
@@ -63,8 +63,8 @@ impl Advice {
         Chart::new("Time against memory", caption, Plot::Tradeoff(plot))
     }
 
-    fn point(&self, one: &Candidate) -> Option<Point> {
-        let label = format!("{}: {}, {}", self.words(one), one.need.counted, one.time.as_ref()?.value);
+    fn point(&self, one: &AdviceCandidate) -> Option<Point> {
+        let label = format!("{}: {}, {}", self.changes_text(one), one.need.counted, one.time.as_ref()?.value);
         Some(Point { x: one.per_sample()?, y: gib(one.need.counted.value()), label })
     }
 }

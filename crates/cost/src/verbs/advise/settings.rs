@@ -5,7 +5,7 @@ use crate::verbs::asking::{
     DATASET, DEVICE, EXTENTS, FINGERPRINT, HOLDS_OUTPUTS, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET, THREADS,
 };
 use crate::verbs::step::{OF_STEPS, STAGE};
-use crate::verbs::wanted::Wanted;
+use crate::verbs::wanted::WantedStep;
 use perf4sight_base::error::Result;
 use perf4sight_step::workload::LARGEST_BATCH;
 use perf4sight_verb::config::{Setting, Table, Values, integer, path};
@@ -41,7 +41,7 @@ impl Advise {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let batch = values.get("bs")?;
         let target = values.get::<Option<String>>("target")?.map(|target| vec![target]);
-        let wanted = Wanted::parse(values, target, &[batch], &["json", "html"])?;
+        let wanted = WantedStep::parse(values, target, &[batch], &["json", "html"])?;
         let advise = Advise { network: values.get("network")?, batch, wanted };
         advise.check().map_err(|error| values.placed("target", error))?;
         Ok(advise)

@@ -1,6 +1,6 @@
 //! The settings of `perf4sight calibrate`.
 
-use super::{Calibrate, Source};
+use super::{Calibrate, CalibrationSource};
 use crate::device::kind::DeviceKind;
 use crate::verbs::asking;
 use crate::verbs::step::{precisions, stages};
@@ -36,9 +36,9 @@ impl Calibrate {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let source = match values.get::<Option<String>>("measure")? {
             Some(device) => {
-                Source::Device(DeviceKind::parse(&device).map_err(|error| values.located("measure", error))?)
+                CalibrationSource::Device(DeviceKind::parse(&device).map_err(|error| values.located("measure", error))?)
             }
-            None => values.get::<Option<_>>("rows")?.map_or(Source::Nowhere, Source::Files),
+            None => values.get::<Option<_>>("rows")?.map_or(CalibrationSource::Nowhere, CalibrationSource::Files),
         };
         Ok(Calibrate {
             network: values.get("network")?,

@@ -1,7 +1,7 @@
 //! The results of pruning as tables: the variants, and the layers that could not be pruned.
 
-use super::Made;
-use super::source::Loaded;
+use super::PrunedVariant;
+use super::source::LoadedNetwork;
 use crate::pruning::Pruner;
 use perf4sight_base::units::{Percent, listed};
 use perf4sight_report::{Cell, Rows, Table};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The maximum number of layers that a row names.
 const NAMED: usize = 3;
 
-pub(super) fn variants(made: &[&Made]) -> Table {
+pub(super) fn variants(made: &[&PrunedVariant]) -> Table {
     Rows::new("Pruned networks", made)
         .text("variant", "variant", |made| made.variant.to_string())
         .number("asked_percent", "asked", |made| Percent(f64::from(made.variant.level)))
@@ -23,7 +23,7 @@ pub(super) fn variants(made: &[&Made]) -> Table {
 }
 
 /// One row per layer and reason.
-pub(super) fn unprunable(networks: &[Loaded]) -> Table {
+pub(super) fn unprunable(networks: &[LoadedNetwork]) -> Table {
     let networks = networks.iter().map(|loaded| &loaded.network);
     let rows =
         networks.flat_map(|network| Pruner::new(network).unprunable().into_iter().map(move |stays| (network, stays)));

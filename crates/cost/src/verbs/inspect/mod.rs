@@ -5,16 +5,16 @@ mod order;
 mod sheet;
 mod tree;
 
-use super::extents::Extents;
-use super::named::Named;
+use super::extents::NetworkExtents;
+use super::named::NamedNetwork;
 use super::step::{OF_STEPS, stages};
 use super::{asking, step, timeline};
 use crate::fingerprint::check_understood;
-use order::Order;
+use order::LayerOrder;
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_memory::{Simulation, Timeline};
+use perf4sight_memory::{MemoryTimeline, Simulation};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Coverage, Network, Node};
 use perf4sight_platform::Platform;
@@ -23,7 +23,7 @@ use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step, Workload};
 use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
-use sheet::Sheet;
+use sheet::LayerSheet;
 use std::path::PathBuf;
 
 /// `perf4sight inspect`.
@@ -48,7 +48,7 @@ const BATCH: Setting =
 const STAGE: Setting = word("stage", stages)
     .help("Stage of the step; training adds the backward pass [default: inference, with --memory training]");
 
-const SORT: Setting = word("sort", || Order::ALL.map(Order::name).to_vec())
+const SORT: Setting = word("sort", || LayerOrder::ALL.map(LayerOrder::name).to_vec())
     .or("run")
     .conflicts(Conflicts::With(&["memory"]))
     .help("Order of the layers: as they run, or by most MACs (in training forward and backward together), largest results or most parameters.");
@@ -74,9 +74,9 @@ struct Inspect {
     network: String,
     dataset: Dataset,
     workload: Workload,
-    order: Order,
+    order: LayerOrder,
     tree: bool,
-    extents: Extents,
+    extents: NetworkExtents,
     memory: Option<String>,
     html: Option<PathBuf>,
     overwrite: bool,
@@ -85,17 +85,18 @@ struct Inspect {
 impl Verb for Inspect {
     /// The table of layers, the totals, the coverage.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let network = Named::asked(&self.network, self.dataset.name(), &self.extents)?.report_remarks(context);
+        let network =
+            NamedNetwork::load_with_extents(&self.network, self.dataset.name(), &self.extents)?.report_remarks(context);
         let step = self.workload.step;
         network.check_step(step)?;
-        let sheet = Sheet::new(&network, self.workload, self.order);
+        let sheet = LayerSheet::new(&network, self.workload, self.order);
         let (layers, totals) = (sheet.layers(), sheet.totals());
         let tree = self.tree.then(|| sheet.tree());
         let coverage = network.coverage();
         let cuts: Vec<&str> =
             network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
         let simulated = self.memory.as_deref().map(|device| self.simulated(device, &network)).transpose()?;
-        let page = Sheets {
+        let page = InspectTables {
             inspect: self,
             layers: tree.as_ref().unwrap_or(&layers),
             totals: &totals,
@@ -120,7 +121,7 @@ impl Verb for Inspect {
                 "modules": self.tree.then(|| sheet.modules()),
                 "totals": totals.to_json()[0],
                 "coverage": coverage_json(&coverage),
-                "memory": simulated.as_ref().map(Simulated::json),
+                "memory": simulated.as_ref().map(SimulatedStepMemory::json),
                 "warnings": context.warnings(),
             }),
             ..Summary::default()
@@ -141,9 +142,9 @@ impl Inspect {
             network: values.get("network")?,
             dataset: values.named("dataset", Dataset::parse)?,
             workload,
-            order: values.named("sort", Order::parse)?,
+            order: values.named("sort", LayerOrder::parse)?,
             tree: values.get("tree")?,
-            extents: Extents::parse(values)?,
+            extents: NetworkExtents::parse(values)?,
             memory: if memory { values.get("target")? } else { None },
             html: asking::html(values)?,
             overwrite: values.get("overwrite")?,
@@ -151,13 +152,13 @@ impl Inspect {
     }
 
     /// The memory of the step on a kind of device.
-    fn simulated(&self, device: &str, network: &Network) -> Result<Simulated> {
+    fn simulated(&self, device: &str, network: &Network) -> Result<SimulatedStepMemory> {
         check_understood(network)?;
         let platform = Platform::named_or_read(device)?;
         platform.check_precision(self.workload.step.precision)?;
         let simulation = Simulation::new(network, self.workload.step, &platform);
         let batch = self.workload.batch;
-        Ok(Simulated {
+        Ok(SimulatedStepMemory {
             timeline: simulation.timeline(batch),
             between: simulation.bounds(batch).map(|peak| peak.allocated),
         })
@@ -165,14 +166,14 @@ impl Inspect {
 }
 
 /// Memory of a step.
-struct Simulated {
-    timeline: Timeline,
+struct SimulatedStepMemory {
+    timeline: MemoryTimeline,
     /// The least and the most that its peak may be: they differ where the network's file can be read in several ways.
     between: [Bytes; 2],
 }
 
-impl Simulated {
-    fn sentences(&self) -> String {
+impl SimulatedStepMemory {
+    fn to_sentences(&self) -> String {
         let at_peak = timeline::at_peak(&self.timeline);
         match self.between.map(|bytes| bytes.to_string()) {
             [least, most] if least == most => at_peak,
@@ -192,22 +193,22 @@ impl Simulated {
 }
 
 /// The tables and charts of a network.
-struct Sheets<'a> {
+struct InspectTables<'a> {
     inspect: &'a Inspect,
     layers: &'a Table,
     totals: &'a Table,
-    simulated: Option<&'a Simulated>,
+    simulated: Option<&'a SimulatedStepMemory>,
 }
 
-impl Sheets<'_> {
+impl InspectTables<'_> {
     fn headline(&self, coverage: &Coverage) -> String {
         match self.simulated {
-            Some(simulated) => format!("{}\n{}", simulated.sentences(), covered(coverage)),
+            Some(simulated) => format!("{}\n{}", simulated.to_sentences(), covered(coverage)),
             None => covered(coverage),
         }
     }
 
-    fn timeline(&self) -> Option<&Timeline> {
+    fn timeline(&self) -> Option<&MemoryTimeline> {
         self.simulated.map(|simulated| &simulated.timeline)
     }
 

@@ -1,15 +1,17 @@
 //! Predictions for programs: a flat table with a row per network and batch size, and JSON with all data.
 
-use super::answer::{Answer, Breakdown, Point};
-use super::answers::{DeviceAnswers, Predictions};
-use crate::fingerprint::{Basis, Expected, Fingerprints, MemoryLimit, Predicted, Prediction, Subject};
+use super::answer::{BatchPrediction, NetworkAnswer, PredictionBreakdown};
+use super::answers::{DeviceAnswers, DevicePredictions};
+use crate::fingerprint::{
+    DeviceFingerprints, ExpectedError, FingerprintSubject, IntervalBasis, MemoryLimit, PredictedValue, Prediction,
+};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::Quantity;
 use serde_json::{Map, Value, json};
 
-impl Predictions {
+impl DevicePredictions {
     /// Every prediction with all details, for CSV.
     pub(super) fn flat(&self) -> Table {
         let tables = self.devices.iter().map(DeviceAnswers::flat);
@@ -40,7 +42,7 @@ impl DeviceAnswers {
         let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
         let tail = tail.into_iter().chain(["limit_counts", "step"].map(|key| Column::text(key, "")));
         let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
-        let (Subject { device, dataset, .. }, step) = (self.fingerprints.subject(), self.step.cell());
+        let (FingerprintSubject { device, dataset, .. }, step) = (self.fingerprints.subject(), self.step.cell());
         for answer in &self.answers {
             let heads = [&answer.network, device, dataset, self.step.stage.name()].map(Cell::from);
             let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
@@ -59,7 +61,7 @@ impl DeviceAnswers {
     }
 
     fn json(&self, asked: Option<Bytes>) -> Value {
-        let Subject { device, dataset, .. } = self.fingerprints.subject();
+        let FingerprintSubject { device, dataset, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {
             let (step, prior) = (one.subject().step.cell(), one.is_prior());
             let about = json!({ "prior": prior, "method": one.recipe().method.name(), "step": step, "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
@@ -75,7 +77,7 @@ impl DeviceAnswers {
         })
     }
 
-    fn network(&self, answer: &Answer, asked: Option<Bytes>) -> Value {
+    fn network(&self, answer: &NetworkAnswer, asked: Option<Bytes>) -> Value {
         let mut predictions = Table::new("", columns(&self.fingerprints));
         answer.points.iter().for_each(|point| predictions.row(cells(point)));
         let limit = |limit: MemoryLimit| {
@@ -98,7 +100,7 @@ impl DeviceAnswers {
     }
 }
 
-fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
+fn columns(fingerprints: &DeviceFingerprints) -> Vec<Column> {
     let mut columns = vec![Column::number("bs", "")];
     for fingerprint in fingerprints.iter() {
         let (quantity, unit) = match fingerprint.subject().quantity {
@@ -121,10 +123,10 @@ fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
     columns
 }
 
-fn cells(point: &Point) -> Vec<Cell> {
+fn cells(point: &BatchPrediction) -> Vec<Cell> {
     let mut cells = vec![point.batch.into()];
     point.predictions().for_each(|prediction| cells.extend(predicted(prediction)));
-    let bytes = |memory: Predicted| Bytes::from_mib(memory.value());
+    let bytes = |memory: PredictedValue| Bytes::from_mib(memory.value());
     cells.extend([
         point.throughput().into(),
         point.tensors.map(bytes).into(),
@@ -139,10 +141,10 @@ fn cells(point: &Point) -> Vec<Cell> {
 }
 
 /// The expected error and its test: on `levels` of profiled networks or on networks `left_out`.
-fn error(expected: Option<&Expected>) -> Value {
+fn error(expected: Option<&ExpectedError>) -> Value {
     match expected {
-        Some(Expected::Levels { mape, rows }) => json!({ "of": "levels", "mape": mape, "rows": rows }),
-        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => json!({
+        Some(ExpectedError::Levels { mape, rows }) => json!({ "of": "levels", "mape": mape, "rows": rows }),
+        Some(ExpectedError::LeftOut { mape, networks, worst, worst_mape }) => json!({
             "of": "left_out", "mape": mape, "networks": networks, "worst": worst, "worst_mape": worst_mape
         }),
         None => Value::Null,
@@ -153,13 +155,13 @@ fn error(expected: Option<&Expected>) -> Value {
 fn predicted(prediction: &Prediction) -> [Cell; 4] {
     let interval = prediction.interval;
     let basis = interval.map(|interval| match interval.basis {
-        Basis::Conformal => "conformal",
-        Basis::Estimated => "estimated",
-        Basis::Levels => "levels",
-        Basis::Networks => "networks",
-        Basis::Rows => "rows",
-        Basis::Prior => "prior",
-        Basis::OtherStep => "other_step",
+        IntervalBasis::Conformal => "conformal",
+        IntervalBasis::Estimated => "estimated",
+        IntervalBasis::Levels => "levels",
+        IntervalBasis::Networks => "networks",
+        IntervalBasis::Rows => "rows",
+        IntervalBasis::Prior => "prior",
+        IntervalBasis::OtherStep => "other_step",
     });
     [
         prediction.value.into(),
@@ -169,7 +171,7 @@ fn predicted(prediction: &Prediction) -> [Cell; 4] {
     ]
 }
 
-fn breakdown(breakdown: &Breakdown) -> Value {
+fn breakdown(breakdown: &PredictionBreakdown) -> Value {
     let parts = breakdown.tables().into_iter().map(|table| (table.columns[0].key.clone(), table.to_json()));
     let parts: Map<String, Value> = parts.collect();
     json!({ "bs": breakdown.batch, "by": parts })

@@ -1,16 +1,16 @@
 //! The predictions as a page: the console output and, for a single network, the memory timeline of a step.
 
-use super::answers::{DeviceAnswers, Predictions};
+use super::answers::{DeviceAnswers, DevicePredictions};
 use crate::verbs::timeline;
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Block, Page, Tone, sentence};
 
-impl Predictions {
+impl DevicePredictions {
     /// A page for people; `asked` is the requested limit.
     pub fn page(&self, asked: Option<Bytes>) -> Page {
         let subtitle = self.devices.iter().map(DeviceAnswers::subject).collect::<Vec<_>>().join("; ");
         let mut page = Page::new("Predictions", subtitle);
-        let sentences = self.sentences(asked);
+        let sentences = self.to_sentences(asked);
         let verdict = sentences.lines().map(|line| Block::Verdict(self.tone(), sentence(line)));
         page.chapter("Answer", verdict.chain(self.tables().into_iter().map(Block::Table)));
         page.chapter("Memory over a step", self.devices.iter().flat_map(DeviceAnswers::timelines));

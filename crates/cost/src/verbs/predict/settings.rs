@@ -1,11 +1,11 @@
 //! The settings of `[predict]` and `perf4sight predict`, and their checked values.
 
-use super::{Form, Predict};
+use super::{OutputForm, Predict};
 use crate::verbs::asking::{
     DATASET, DEVICE, EXTENTS, FINGERPRINT, HOLDS_OUTPUTS, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET, THREADS,
 };
 use crate::verbs::step::{OF_STEPS, STAGE};
-use crate::verbs::wanted::Wanted;
+use crate::verbs::wanted::WantedStep;
 use perf4sight_base::error::Result;
 use perf4sight_step::workload::LARGEST_BATCH;
 use perf4sight_verb::config::Conflicts::With;
@@ -56,10 +56,10 @@ impl Predict {
         check_no_sizes(values, &networks, &batches)?;
         let predict = Predict {
             networks,
-            wanted: Wanted::parse(values, values.get("target")?, &batches, &["csv", "json", "html"])?,
+            wanted: WantedStep::parse(values, values.get("target")?, &batches, &["csv", "json", "html"])?,
             batches,
             require_fit: values.get("require_fit")?,
-            form: if values.get("csv")? { Form::Csv } else { Form::Tables },
+            form: if values.get("csv")? { OutputForm::Csv } else { OutputForm::Tables },
         };
         predict.check().map_err(|error| values.placed("require_fit", error))?;
         Ok(predict)

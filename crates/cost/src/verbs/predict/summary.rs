@@ -1,20 +1,20 @@
 //! The summary: answer, tables and remarks, and the exit status if a network was skipped or does not fit.
 
-use super::answer::{Answer, Point};
-use super::answers::{DeviceAnswers, Predictions};
-use super::{Form, Predict};
+use super::answer::{BatchPrediction, NetworkAnswer};
+use super::answers::{DeviceAnswers, DevicePredictions};
+use super::{OutputForm, Predict};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{counted, grouped};
 use perf4sight_verb::{Context, Summary};
 use std::path::PathBuf;
 
-impl Predictions {
+impl DevicePredictions {
     pub fn summary(self, asked: &Predict, files: Vec<(&'static str, PathBuf)>, context: &Context) -> Summary {
         let json = self.json(asked.wanted.limit, context.warnings());
         let shown = match asked.form {
-            Form::Csv => Summary { headline: self.flat().to_csv().trim_end().to_owned(), ..Summary::default() },
-            Form::Tables => Summary {
-                answer: self.sentences(asked.wanted.limit),
+            OutputForm::Csv => Summary { headline: self.flat().to_csv().trim_end().to_owned(), ..Summary::default() },
+            OutputForm::Tables => Summary {
+                answer: self.to_sentences(asked.wanted.limit),
                 headline: self.remarks().join("\n"),
                 tables: self.tables(),
                 ..Summary::default()
@@ -25,11 +25,15 @@ impl Predictions {
     }
 
     fn unfit(&self) -> Option<Error> {
-        let unfit: Vec<(&DeviceAnswers, &Answer)> =
+        let unfit: Vec<(&DeviceAnswers, &NetworkAnswer)> =
             self.devices.iter().flat_map(|device| device.unfit().map(move |answer| (device, answer))).collect();
         let (device, first) = unfit.first()?;
-        let batches: Vec<String> =
-            first.points.iter().filter(|point: &&Point| !point.fits()).map(|point| point.batch.to_string()).collect();
+        let batches: Vec<String> = first
+            .points
+            .iter()
+            .filter(|point: &&BatchPrediction| !point.fits())
+            .map(|point| point.batch.to_string())
+            .collect();
         let place = if self.devices.len() > 1 { format!(" on {}", device.name()) } else { String::new() };
         let more = match unfit.len() {
             1 => String::new(),

@@ -1,16 +1,16 @@
 //! Predictions as tables for people: a page for one network, one line per network for many.
 
-use super::answer::{Answer, Breakdown, Point};
-use super::answers::{DeviceAnswers, Predictions};
-use crate::fingerprint::{Interval, Prediction, Share};
+use super::answer::{BatchPrediction, NetworkAnswer, PredictionBreakdown};
+use super::answers::{DeviceAnswers, DevicePredictions};
+use crate::fingerprint::{LatencyShare, Prediction, PredictionInterval};
 use crate::verbs::verdict::{called, ends};
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_memory::{Alive, Role};
+use perf4sight_memory::{TensorRole, TensorsAtPeak};
 use perf4sight_report::{Cell, Rows, Table};
 
 const LAYERS: usize = 5;
 
-impl Predictions {
+impl DevicePredictions {
     /// The predictions of one device, or one line per device.
     pub fn tables(&self) -> Vec<Table> {
         match self.devices.as_slice() {
@@ -48,7 +48,7 @@ impl DeviceAnswers {
 
 /// A table per quantity, memory with its verdict first; a line per batch size, or per network and batch size if there
 /// are several networks.
-fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
+fn predictions(answers: &[NetworkAnswer], what: &str) -> Vec<Table> {
     // Numbers are never truncated, and verdicts must not be either.
     let mut memory = lines(answers, ["memory", what], |point| point.memory.as_ref()).number(
         "verdict",
@@ -69,10 +69,10 @@ fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
 /// For a single network, which the title names, the interval's ends are shown. For several networks the interval is
 /// shown relative to the value, which keeps lines short and networks comparable.
 fn lines<'a>(
-    answers: &'a [Answer],
+    answers: &'a [NetworkAnswer],
     [quantity, what]: [&str; 2],
-    of: fn(&Point) -> Option<&Prediction>,
-) -> Rows<(&'a Answer, &'a Point, &'a Prediction)> {
+    of: fn(&BatchPrediction) -> Option<&Prediction>,
+) -> Rows<(&'a NetworkAnswer, &'a BatchPrediction, &'a Prediction)> {
     let several = answers.len() > 1;
     let points = answers.iter().flat_map(|answer| answer.points.iter().map(move |point| (answer, point)));
     let points = points.filter_map(|(answer, point)| Some((answer, point, of(point)?)));
@@ -92,7 +92,8 @@ fn relative(prediction: &Prediction) -> Cell {
         let percent = 100.0 * (end / prediction.value.value() - 1.0);
         if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
     };
-    let written = |Interval { low, high, .. }| format!("{}/{} %", percent(low.value()), percent(high.value()));
+    let written =
+        |PredictionInterval { low, high, .. }| format!("{}/{} %", percent(low.value()), percent(high.value()));
     prediction.interval.map(written).into()
 }
 
@@ -143,11 +144,11 @@ fn is_limited(devices: &[DeviceAnswers]) -> bool {
     devices.iter().flat_map(|device| &device.answers).any(|answer| answer.limit.is_some())
 }
 
-impl Breakdown {
+impl PredictionBreakdown {
     /// The components of latency and memory, if the fingerprints give them.
     pub(super) fn tables(&self) -> Vec<Table> {
         let shares = self.shares.as_ref().map(|shares| {
-            let of = |share: &Share| (share.name.clone(), share.latency.into(), share.latency.0);
+            let of = |share: &LatencyShare| (share.name.clone(), share.latency.into(), share.latency.0);
             let classes = shares.classes.iter().map(of).collect();
             let whole = shares.classes.iter().map(|share| share.latency.0).sum();
             let costliest = shares.layers.iter().take(LAYERS).map(of).collect();
@@ -175,8 +176,8 @@ impl Breakdown {
 }
 
 /// The components of the peak, largest first.
-fn components(alive: &Alive) -> Vec<(&'static str, Bytes)> {
-    use Role::{ActivationGradients, Activations, OptimizerState, WeightGradients, Weights, Workspace};
+fn components(alive: &TensorsAtPeak) -> Vec<(&'static str, Bytes)> {
+    use TensorRole::{ActivationGradients, Activations, OptimizerState, WeightGradients, Weights, Workspace};
     let roles = [Weights, WeightGradients, OptimizerState, Activations, ActivationGradients, Workspace];
     let parts = roles.map(|role| (role.name(), alive.bytes(role))).into_iter();
     let mut parts: Vec<_> = parts.chain([("fragmentation", alive.fragmentation())]).collect();

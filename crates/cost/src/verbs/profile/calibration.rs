@@ -1,7 +1,7 @@
 //! `teach = True`: also measures perf4sight's small calibration networks, so that a fit covers every operation.
 
 use super::Profile;
-use super::planned::Planned;
+use super::planned::PlannedMeasurement;
 use super::test_config::NetworkTests;
 use crate::plan::Sweep;
 use crate::records::Variant;
@@ -31,7 +31,7 @@ pub(super) fn parse(values: &Values<'_>, variables: &[Variable]) -> Result<bool>
     }
 }
 
-pub(super) fn is_calibration(planned: &Planned) -> bool {
+pub(super) fn is_calibration(planned: &PlannedMeasurement) -> bool {
     calibration::is_reserved(&planned.configuration.variant.network)
 }
 

@@ -1,9 +1,9 @@
 //! The checked values of the section.
 
 use super::calibration;
-use super::choice::{self, Choice};
-use super::planned::Order;
-use super::{Places, Profile};
+use super::choice::{self, PlanChoice};
+use super::planned::RunOrder;
+use super::{Profile, ProfilePaths};
 use crate::device;
 use crate::device::kind::DeviceKind;
 use crate::records::check_cell;
@@ -33,12 +33,12 @@ impl Profile {
         }
         let till_first_fail: bool = values.get("till_first_fail")?;
         let seed: u64 = values.get("seed")?;
-        let choice = Choice::parse(values)?;
+        let choice = PlanChoice::parse(values)?;
         let variables = variables(values)?;
         let (batches, steps) = (distinct(values, "bs", values.get("bs")?)?, steps(values)?);
         steps.iter().try_for_each(|&step| step::check_batches(values, step, &batches))?;
         // A plan that chooses the order itself gets the configurations in a fixed order.
-        let shuffled = (choice == Choice::Grid && !till_first_fail).then_some(seed);
+        let shuffled = (choice == PlanChoice::Grid && !till_first_fail).then_some(seed);
         Ok(Profile {
             create_config,
             run_profiling,
@@ -55,7 +55,7 @@ impl Profile {
             device_name: recorded(values, "device_name")?,
             save: values.get("save")?,
             till_first_fail,
-            order: Order { rounds: values.get("repeats")?, shuffled },
+            order: RunOrder { rounds: values.get("repeats")?, shuffled },
         })
     }
 }
@@ -91,8 +91,8 @@ fn steps(values: &Values<'_>) -> Result<Vec<Step>> {
     distinct(values, "stage", stages.into_iter().map(|stage| changes.of(Step::published(stage))).collect())
 }
 
-pub(super) fn device(values: &Values<'_>) -> Result<device::Options> {
-    Ok(device::Options {
+pub(super) fn device(values: &Values<'_>) -> Result<device::DeviceOptions> {
+    Ok(device::DeviceOptions {
         kind: DeviceKind::parse(&values.get::<String>("device")?).map_err(|error| values.located("device", error))?,
         source: values.get("device_source")?,
         worker: values.command("worker")?,
@@ -128,11 +128,11 @@ fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
     Ok(hosts.into_iter().map(|host| Route { host, config: config.clone(), patience }).collect())
 }
 
-fn places(values: &Values<'_>) -> Result<Places> {
+fn places(values: &Values<'_>) -> Result<ProfilePaths> {
     for key in ["local_model_loc", "device_model_loc"] {
         check_cell(&values.get::<String>(key)?).map_err(|error| values.placed(key, error))?;
     }
-    Ok(Places {
+    Ok(ProfilePaths {
         networks: values.get("local_model_loc")?,
         networks_on_device: values.get("device_model_loc")?,
         log_dir: values.get("log_dir")?,

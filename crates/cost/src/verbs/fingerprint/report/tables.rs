@@ -1,8 +1,8 @@
 //! The tables of a fingerprint's report.
 
-use super::{Assessment, Evidence, unseen_column};
-use crate::fingerprint::Predicted;
-use crate::records::Outcome;
+use super::{Assessment, ReportEvidence, unseen_column};
+use crate::fingerprint::PredictedValue;
+use crate::records::MeasurementOutcome;
 use perf4sight_base::stats::Scores;
 use perf4sight_base::units::Percent;
 use perf4sight_report::{Cell, Column, Rows, Table};
@@ -10,7 +10,7 @@ use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
 /// One row per network: rows fitted on, tested on, out of memory, and the errors.
-pub fn summary(evidence: &Evidence) -> Table {
+pub fn summary(evidence: &ReportEvidence) -> Table {
     let errors = evidence.assessments.iter().map(|part| unseen_column(part.quantity()));
     let counts = [
         Column::number("fitted_rows", "fitted"),
@@ -30,7 +30,7 @@ pub fn summary(evidence: &Evidence) -> Table {
     table
 }
 
-fn counts_of(evidence: &Evidence, network: &str) -> [usize; 3] {
+fn counts_of(evidence: &ReportEvidence, network: &str) -> [usize; 3] {
     let parts = &evidence.assessments;
     let fitted = |part: &Assessment| -> usize {
         let all = part.fingerprint.fitted_on().iter();
@@ -40,7 +40,7 @@ fn counts_of(evidence: &Evidence, network: &str) -> [usize; 3] {
         |part: &Assessment| part.evaluation().cases.iter().filter(|case| case.variant.network == network).count();
     let ran_out = evidence
         .records()
-        .filter(|record| record.variant.network == network && record.outcome == Outcome::OutOfMemory)
+        .filter(|record| record.variant.network == network && record.outcome == MeasurementOutcome::OutOfMemory)
         .count();
     [parts.iter().map(fitted).sum(), parts.iter().map(tested).sum(), ran_out]
 }
@@ -83,14 +83,14 @@ pub fn worst(part: &Assessment, count: usize) -> Table {
     Rows::new(format!("{}: the {count} rows predicted worst", title(quantity)), part.evaluation().worst(count))
         .text("variant", "variant", |case| case.variant.to_string())
         .number("bs", "batch size", |case| case.batch)
-        .number("measured", "measured", |case| Predicted::new(quantity, case.measured))
+        .number("measured", "measured", |case| PredictedValue::new(quantity, case.measured))
         .number("predicted", "predicted", |case| case.predicted)
         .number("error_percent", "error", |case| format!("{:+.1} %", case.error()))
         .table()
 }
 
 /// The warnings about the files.
-pub fn warnings(evidence: &Evidence) -> Table {
+pub fn warnings(evidence: &ReportEvidence) -> Table {
     let warnings = evidence.warnings();
     Rows::new(format!("Noticed in the files: {}", warnings.len()), warnings)
         .text("warning", "warning", |warning| *warning)

@@ -1,7 +1,7 @@
 //! A judgement of the fingerprint's accuracy in words, at the top of the page.
 
-use super::protocols::Protocol;
-use super::{Assessment, Evidence, fit, origin, tables};
+use super::protocols::ReportProtocol;
+use super::{Assessment, ReportEvidence, fit, origin, tables};
 use crate::evaluation::Evaluation;
 use perf4sight_base::stats::Scores;
 use perf4sight_base::units::Percent;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const LEAST_HELD: f64 = 60.0;
 
 /// The text for a reader who reads nothing else.
-pub fn blocks(evidence: &Evidence) -> Vec<Block> {
+pub fn blocks(evidence: &ReportEvidence) -> Vec<Block> {
     let parts = &evidence.assessments;
     let judged = parts.iter().map(judge);
     let fits = parts.iter().filter(|part| part.quantity() == Quantity::Memory).map(fit::verdict);
@@ -26,7 +26,7 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
 /// The meaning of the scores for users of the predictions.
 fn judge(part: &Assessment) -> (Tone, String) {
     let name = tables::title(part.quantity());
-    let telling = part.telling();
+    let telling = part.known_network_cases();
     let Some(known) = telling.scores_over_networks() else {
         return (Tone::Bad, format!("{name}: there was no row to test it on ({}).", part.tested));
     };
@@ -47,17 +47,17 @@ fn judge(part: &Assessment) -> (Tone, String) {
         "{name} predictions are {} off on average for networks it has never seen, nine in ten at most {}{}; {familiar}.{}",
         Percent(new.mape),
         Percent(new.p90),
-        lean(&new),
+        bias_direction(&new),
         worst(&left_out.evaluation)
     );
-    (tone(&new).max(held(&left_out.evaluation)), text)
+    (tone(&new).max(coverage_tone(&left_out.evaluation)), text)
 }
 
 /// Intervals with a low coverage on one network are not reliable, however small the mean error.
-fn held(evaluation: &Evaluation) -> Tone {
+fn coverage_tone(evaluation: &Evaluation) -> Tone {
     let networks: BTreeSet<&String> = evaluation.cases.iter().map(|case| &case.variant.network).collect();
     let held =
-        networks.into_iter().filter_map(|name| evaluation.only(|case| case.variant.network == *name).coverage_90());
+        networks.into_iter().filter_map(|name| evaluation.filter(|case| case.variant.network == *name).coverage_90());
     if held.fold(100.0, f64::min) < LEAST_HELD { Tone::Caution } else { Tone::Good }
 }
 
@@ -67,7 +67,7 @@ fn worst(evaluation: &Evaluation) -> String {
     let Some((name, scores)) = networks.max_by(|(_, a), (_, b)| a.mape.total_cmp(&b.mape)) else {
         return String::new();
     };
-    let held = evaluation.only(|case| case.variant.network == name).coverage_90();
+    let held = evaluation.filter(|case| case.variant.network == name).coverage_90();
     let held = held.map(|held| format!("; its 90 % intervals hold {} of its rows", Percent(held)));
     format!(" Worst is {name}, {} off{}.", Percent(scores.mape), held.unwrap_or_default())
 }
@@ -87,7 +87,7 @@ fn left_out(part: &Assessment) -> Option<Scores> {
 }
 
 /// The direction of the predictions' bias, if it is more than a fifth of the error.
-fn lean(scores: &Scores) -> String {
+fn bias_direction(scores: &Scores) -> String {
     match scores.bias {
         bias if bias.abs() <= scores.mape / 5.0 => String::new(),
         bias if bias > 0.0 => format!(", too high by {} on average", Percent(bias)),
@@ -106,7 +106,7 @@ fn headline(part: &Assessment) -> Vec<Fact> {
     let inside = part.study.own.left_out.as_ref().and_then(|left_out| left_out.evaluation.coverage_90());
     let intervals = Fact::new(format!("{name}: 90 % intervals hold"), inside.map(Percent));
     let basis = part.basis().map_or("none given".to_owned(), |basis| basis.to_string());
-    let unseen = Protocol::Unseen.cases(part, &part.study.own).and_then(|cases| cases.scores_over_networks());
+    let unseen = ReportProtocol::Unseen.cases(part, &part.study.own).and_then(|cases| cases.scores_over_networks());
     let familiar = if part.tests_unseen() { "known networks" } else { "levels fitted on" };
     vec![error("new networks", left_out(part)), error(familiar, unseen), intervals.remark(basis)]
 }

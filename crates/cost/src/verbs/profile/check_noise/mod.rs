@@ -9,20 +9,20 @@ mod tests;
 use super::parse;
 use super::settings::{OF_DEVICES, TABLE as PROFILE};
 use crate::device::kind::DeviceKind;
-use crate::device::{self, Device, Job};
+use crate::device::{self, Device, MeasurementJob};
 use crate::records::Variant;
 use crate::verbs::asking;
-use crate::verbs::named::Named;
+use crate::verbs::named::NamedNetwork;
 use crate::verbs::step::stages;
-use crate::verbs::temporary::Temporary;
-use floor::Noise;
+use crate::verbs::temporary::TemporaryFile;
+use floor::NoiseFloor;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_step::workload::{LARGEST_BATCH, Stage, Workload};
 use perf4sight_verb::config::Conflicts::With;
 use perf4sight_verb::config::{Document, Setting, Table, Values, flag, integer, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
-use rounds::Rounds;
+use rounds::NoiseRounds;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ const SECONDS: Setting = integer("seconds", 0, i64::MAX)
 
 #[derive(Debug, Clone, PartialEq)]
 struct CheckNoise {
-    device: device::Options,
+    device: device::DeviceOptions,
     network: String,
     batches: Vec<u64>,
     stage: Stage,
@@ -83,21 +83,22 @@ impl Verb for CheckNoise {
                 .expected("a device that measures, or simulated")
                 .help("the report of a profile with repeats shows the noise of the device it was measured on"));
         }
-        let network = Named::load(&self.network, Dataset::Imagenet.name())?.report_remarks(context);
+        let network = NamedNetwork::load(&self.network, Dataset::Imagenet.name())?.report_remarks(context);
         let variant = Variant::new(network.name(), 0);
         let device = device::open(&self.device, &context.executable, &[network.name()])?;
-        let written = Temporary::write(&network, &variant)?;
+        let written = TemporaryFile::write(&network, &variant)?;
         let workloads = self.batches.iter().map(|&batch| Workload::published(self.stage, batch));
-        let job = |workload| Job { latency: true, ..Job::new(&variant, written.file(), workload) };
-        let jobs: Vec<Job> = workloads.map(job).collect();
-        let taken = Rounds { device: &*device, jobs: &jobs, time: self.time }.take(context)?;
-        let noise = Noise::of(&taken).ok_or_else(too_few)?;
+        let job =
+            |workload| MeasurementJob { latency: true, ..MeasurementJob::new(&variant, written.file(), workload) };
+        let jobs: Vec<MeasurementJob> = workloads.map(job).collect();
+        let taken = NoiseRounds { device: &*device, jobs: &jobs, time: self.time }.take(context)?;
+        let noise = NoiseFloor::from_measurements(&taken).ok_or_else(too_few)?;
         Ok(self.summary(&*device, &noise))
     }
 }
 
 impl CheckNoise {
-    fn summary(&self, device: &dyn Device, noise: &Noise) -> Summary {
+    fn summary(&self, device: &dyn Device, noise: &NoiseFloor) -> Summary {
         let name = format!("{} of {} on {}", self.stage, self.network, device.name());
         Summary {
             headline: tables::verdict(noise),
@@ -129,7 +130,7 @@ impl CheckNoise {
 }
 
 /// The device in the section `[profile]` of a configuration.
-fn device_of(config_file: &Path) -> Result<device::Options> {
+fn device_of(config_file: &Path) -> Result<device::DeviceOptions> {
     let document = Document::load(config_file)?;
     let section = document
         .section(PROFILE.section)
