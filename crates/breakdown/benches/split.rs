@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use perf4sight_breakdown::{Breakdown, Options, Stacks, lanes, work_costs};
-use perf4sight_traces::{Category, Ranked};
+use perf4sight_traces::{EventCategory, RankTrace};
 use std::hint::black_box;
 
 #[allow(dead_code)] // tests use all of it
@@ -15,7 +15,7 @@ const ITERATIONS: i64 = 100;
 const GROUPS: i64 = 1000;
 
 /// Steps of functions of Python that call operators that launch kernels; half of it is a backward pass on another thread.
-fn million() -> Ranked {
+fn million() -> RankTrace {
     let mut trace = invented::Invented::default();
     let (main, autograd) = (invented::Invented::MAIN, [9, 10]);
     for iteration in 0..ITERATIONS {
@@ -56,12 +56,13 @@ fn split(criterion: &mut Criterion) {
         bench.iter(|| {
             let trace = &black_box(&ranks)[0].trace;
             let stacks = Stacks::of(trace, rank);
-            let costs = [Category::Python, Category::Operator, Category::Runtime].map(|kind| stacks.costs(kind).len());
+            let costs = [EventCategory::Python, EventCategory::Operator, EventCategory::Runtime]
+                .map(|kind| stacks.costs(kind).len());
             (costs, work_costs(trace, rank).len(), lanes(trace, rank, &rank.iterations[0]).len())
         })
     });
     let mut unmarked = ranks.clone();
-    unmarked[0].trace.events.retain(|event| event.category != Category::Annotation);
+    unmarked[0].trace.events.retain(|event| event.category != EventCategory::Annotation);
     group.bench_function("the same without marks, by what repeats", |bench| {
         bench.iter(|| Breakdown::of(black_box(&unmarked), &Options::default()).expect("no name is asked for"))
     });

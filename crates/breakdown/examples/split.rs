@@ -2,7 +2,7 @@
 //! `cargo run --release -p perf4sight-breakdown --example split -- trace.json.gz`.
 
 use perf4sight_breakdown::{Breakdown, Idle, Iteration, Metric, Options, RankBreakdown, Sets, TimeCategory, Work};
-use perf4sight_traces::Names;
+use perf4sight_traces::NameTable;
 use std::time::Instant;
 
 fn main() -> Result<(), perf4sight_base::error::Error> {
@@ -21,7 +21,7 @@ fn main() -> Result<(), perf4sight_base::error::Error> {
     Ok(())
 }
 
-fn show(rank: &RankBreakdown, names: &Names) {
+fn show(rank: &RankBreakdown, names: &NameTable) {
     println!(
         "  rank {} by {:?}, {:?}, {:?}",
         rank.rank,

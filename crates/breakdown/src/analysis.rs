@@ -14,7 +14,7 @@ use crate::threads::{main_thread, threads};
 use crate::warnings::{self, Evidence};
 use perf4sight_base::error::Result;
 use perf4sight_record::WarmUp;
-use perf4sight_traces::Ranked;
+use perf4sight_traces::RankTrace;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Breakdown {
     ///
     /// # Errors
     /// An iteration name that a trace does not have.
-    pub fn of(ranks: &[Ranked], options: &Options) -> Result<Self> {
+    pub fn of(ranks: &[RankTrace], options: &Options) -> Result<Self> {
         let all_of_several = ranks.len() > 1 && missing::are_all(ranks);
         let broken_down: Vec<RankBreakdown> =
             ranks.iter().map(|ranked| RankBreakdown::of(ranked, options, all_of_several)).collect::<Result<_>>()?;
@@ -41,7 +41,7 @@ impl Breakdown {
 
 impl RankBreakdown {
     /// Breaks down one trace; `all_of_several` is true if all ranks of a distributed run are given.
-    fn of(ranked: &Ranked, options: &Options, all_of_several: bool) -> Result<Self> {
+    fn of(ranked: &RankTrace, options: &Options, all_of_several: bool) -> Result<Self> {
         let trace = &ranked.trace;
         let threads = threads(trace);
         let likely = main_thread::find(trace, &threads, None).map(|thread| threads[thread].track);

@@ -6,7 +6,7 @@ use crate::categories::thread_state::is_function;
 use crate::iterations::marks::Found;
 use crate::threads::gradient_exchange::NODE;
 use perf4sight_traces::intervals::{Interval, pieces};
-use perf4sight_traces::{Category, Event, Innermost, NameId, Names, Phase, Trace, TrackId};
+use perf4sight_traces::{EventCategory, EventPhase, Innermost, NameId, NameTable, Trace, TraceEvent, TrackId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -24,7 +24,7 @@ pub enum Operation {
 
 impl Operation {
     /// Its name in output; `names` are the trace's.
-    pub fn label(self, names: &Names) -> &str {
+    pub fn label(self, names: &NameTable) -> &str {
         match self {
             Operation::Forward => "forward",
             Operation::Backward => "backward",
@@ -37,7 +37,7 @@ impl Operation {
     }
 
     /// The operation of a range, from the name that PyTorch or the script gave it.
-    fn of_range(name: NameId, names: &Names) -> Self {
+    fn of_range(name: NameId, names: &NameTable) -> Self {
         let text = names.get(name);
         match text.trim_matches(['#', ' ']) {
             "forward" | "DistributedDataParallel.forward" => Operation::Forward,
@@ -108,9 +108,9 @@ pub(crate) fn split(
     found
 }
 
-fn on(trace: &Trace, track: TrackId, category: Category) -> impl Iterator<Item = &Event> {
-    let complete = move |event: &&Event| {
-        event.track == track && event.category == category && event.phase == Phase::Complete && event.duration > 0
+fn on(trace: &Trace, track: TrackId, category: EventCategory) -> impl Iterator<Item = &TraceEvent> {
+    let complete = move |event: &&TraceEvent| {
+        event.track == track && event.category == category && event.phase == EventPhase::Complete && event.duration > 0
     };
     trace.events.iter().filter(complete)
 }
@@ -119,7 +119,7 @@ fn on(trace: &Trace, track: TrackId, category: Category) -> impl Iterator<Item =
 fn ranges(trace: &Trace, main: TrackId, found: &Found) -> Vec<(Interval, Operation)> {
     let marks =
         |name: &str| name.starts_with("ProfilerStep") || found.marks.first().is_some_and(|mark| mark.name == name);
-    let ranges = on(trace, main, Category::Annotation).filter(|event| !marks(trace.name(event)));
+    let ranges = on(trace, main, EventCategory::Annotation).filter(|event| !marks(trace.name(event)));
     ranges.map(|event| ((event.start, event.end()), Operation::of_range(event.name, &trace.names))).collect()
 }
 
@@ -143,7 +143,7 @@ fn merge(parts: &mut [(Interval, Operation)], iterations: usize) -> usize {
 /// Python calls of forward and backward passes; of nested modules only the outermost.
 fn calls(trace: &Trace, main: TrackId) -> Vec<(Interval, Operation)> {
     let mut forward = i64::MIN;
-    let call = |event: &Event| {
+    let call = |event: &TraceEvent| {
         let name = trace.name(event);
         if name.starts_with("nn.Module: ") && event.start >= forward {
             forward = event.end();
@@ -152,7 +152,7 @@ fn calls(trace: &Trace, main: TrackId) -> Vec<(Interval, Operation)> {
         let backward = name.starts_with("<built-in method run_backward ") || is_function(name, BACKWARD);
         backward.then_some(((event.start, event.end()), Operation::Backward))
     };
-    on(trace, main, Category::Python).filter_map(call).collect()
+    on(trace, main, EventCategory::Python).filter_map(call).collect()
 }
 
 /// Forward and backward passes in a trace without Python calls: each goes from its first to its last operator.
@@ -161,7 +161,8 @@ fn passes(trace: &Trace, main: TrackId, ranges: &[(Interval, Operation)]) -> Vec
     let mut parts: Vec<(Interval, Operation)> = backward_nodes(trace).chain(forward_operators(trace, main)).collect();
     let other = [Operation::Optimizer, Operation::DataLoading, Operation::ZeroGrad];
     parts.extend(ranges.iter().filter(|(_, operation)| other.contains(operation)));
-    let steps = on(trace, main, Category::Annotation).filter(|event| trace.name(event).starts_with("ProfilerStep"));
+    let steps =
+        on(trace, main, EventCategory::Annotation).filter(|event| trace.name(event).starts_with("ProfilerStep"));
     parts.extend(steps.map(|step| ((step.start, step.start), Operation::Other)));
     parts.sort_by_key(|((start, end), _)| (*start, Reverse(*end)));
     let mut passes: Vec<(Interval, Operation)> = Vec::new();
@@ -175,24 +176,26 @@ fn passes(trace: &Trace, main: TrackId, ranges: &[(Interval, Operation)]) -> Vec
     passes
 }
 
-fn is_node(trace: &Trace, event: &Event) -> bool {
+fn is_node(trace: &Trace, event: &TraceEvent) -> bool {
     NODES.iter().any(|known| trace.name(event).starts_with(known))
 }
 
 fn backward_nodes(trace: &Trace) -> impl Iterator<Item = (Interval, Operation)> {
-    let operators =
-        trace.events.iter().filter(|event| event.category == Category::Operator && event.phase == Phase::Complete);
+    let operators = trace
+        .events
+        .iter()
+        .filter(|event| event.category == EventCategory::Operator && event.phase == EventPhase::Complete);
     operators.filter(|event| is_node(trace, event)).map(|event| ((event.start, event.end()), Operation::Backward))
 }
 
 /// The outermost operators that contain the beginning of a flow to their backward operator.
 fn forward_operators(trace: &Trace, main: TrackId) -> impl Iterator<Item = (Interval, Operation)> {
-    let arrows = move |event: &&Event| {
-        event.track == main && event.category == Category::ForwardBackward && event.phase == Phase::FlowStart
+    let arrows = move |event: &&TraceEvent| {
+        event.track == main && event.category == EventCategory::ForwardBackward && event.phase == EventPhase::FlowStart
     };
     let mut arrows = trace.events.iter().filter(arrows).map(|event| event.start).peekable();
     let mut outermost = i64::MIN;
-    on(trace, main, Category::Operator).filter_map(move |event| {
+    on(trace, main, EventCategory::Operator).filter_map(move |event| {
         if event.start < outermost {
             return None;
         }

@@ -11,7 +11,7 @@ use perf4sight_base::stats::{mean, median};
 use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_record::WarmUp;
 use perf4sight_traces::intervals::{Interval, clipped};
-use perf4sight_traces::{Ranked, Trace};
+use perf4sight_traces::{RankTrace, Trace};
 
 /// Names of doubted kernels and copies in a warning.
 const DOUBTED: usize = 4;
@@ -226,8 +226,8 @@ impl Evidence<'_> {
 }
 
 /// Warns if two ranks do not overlap in time, by the clocks of their traces.
-pub(crate) fn apart(ranks: &[Ranked]) -> Option<String> {
-    let extent = |ranked: &Ranked| -> Option<(u32, Interval)> {
+pub(crate) fn apart(ranks: &[RankTrace]) -> Option<String> {
+    let extent = |ranked: &RankTrace| -> Option<(u32, Interval)> {
         let (start, end) = iterations::extent(&ranked.trace)?;
         let base = ranked.trace.header.base;
         Some((ranked.rank, (start.saturating_add(base), end.saturating_add(base))))

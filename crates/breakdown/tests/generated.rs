@@ -8,12 +8,12 @@ use invented::Invented;
 use perf4sight_breakdown::{
     Breakdown, Idle, Iteration, Markers, Metric, Options, RankBreakdown, State, TimeCategory, Work,
 };
-use perf4sight_traces::Ranked;
+use perf4sight_traces::RankTrace;
 use proptest::prelude::*;
 
 const SECOND: i64 = 1_000_000_000;
 
-fn broken_down(ranks: &[Ranked]) -> Breakdown {
+fn broken_down(ranks: &[RankTrace]) -> Breakdown {
     Breakdown::of(ranks, &Options::default()).unwrap()
 }
 

@@ -9,7 +9,7 @@ mod shared;
 use perf4sight_breakdown::{
     Breakdown, Device, Idle, Iteration, Markers, Metric, Options, RankBreakdown, TimeCategory, Work,
 };
-use perf4sight_traces::{Category, Ranked, read, read_ranks};
+use perf4sight_traces::{EventCategory, RankTrace, read, read_ranks};
 use shared::{files, shared};
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn named(iteration: &str) -> Options {
 }
 
 fn broken_down(file: &Path, options: &Options) -> RankBreakdown {
-    let ranked = Ranked { rank: 0, trace: read(file).unwrap() };
+    let ranked = RankTrace { rank: 0, trace: read(file).unwrap() };
     Breakdown::of(&[ranked], options).unwrap().ranks.remove(0)
 }
 
@@ -162,8 +162,8 @@ fn unmarked_iterations_are_found_by_what_repeats() {
         let Some(file) = shared(&format!("own/{name}.json.gz")) else { return };
         let marked = broken_down(&file, &Options::default());
         let mut trace = read(&file).unwrap();
-        trace.events.retain(|event| event.category != Category::Annotation);
-        let found = Breakdown::of(&[Ranked { rank: 0, trace }], &Options::default()).unwrap().ranks.remove(0);
+        trace.events.retain(|event| event.category != EventCategory::Annotation);
+        let found = Breakdown::of(&[RankTrace { rank: 0, trace }], &Options::default()).unwrap().ranks.remove(0);
         let Markers::Period { event, certainty } = &found.markers else { panic!("{name}: {:?}", found.markers) };
         assert!(*certainty > 0.8 && *certainty <= 1.0, "{name}: {event} {certainty}");
         assert_eq!(found.iterations.len(), recorded - 1, "{name}: {event} {certainty}");
@@ -181,7 +181,7 @@ fn unmarked_iterations_are_found_by_what_repeats() {
 fn every_window_of_every_trace_is_the_sum_of_its_sets() {
     let mut windows = 0;
     for folder in ["hta", "own", "tracelens", "ddp"] {
-        for ranked in files(folder).iter().map(|file| Ranked { rank: 0, trace: read(file).unwrap() }) {
+        for ranked in files(folder).iter().map(|file| RankTrace { rank: 0, trace: read(file).unwrap() }) {
             windows += check(&[ranked]);
         }
     }
@@ -197,9 +197,9 @@ fn every_window_of_every_trace_is_the_sum_of_its_sets() {
 }
 
 /// Checks the windows of some ranks; how many.
-fn check(ranks: &[Ranked]) -> usize {
+fn check(ranks: &[RankTrace]) -> usize {
     let trace = &ranks[0].trace;
-    let ranges = trace.events.iter().filter(|event| event.category == Category::Annotation);
+    let ranges = trace.events.iter().filter(|event| event.category == EventCategory::Annotation);
     let mut names: Vec<&str> = ranges.map(|event| trace.name(event)).collect();
     names.sort_unstable();
     names.dedup();

@@ -10,9 +10,9 @@ use perf4sight_breakdown::{
     Breakdown, Cost, LaneContent, LaneKind, Operation, Options, RankBreakdown, Stacks, TimeCategory, Work, WorkCost,
     lanes, work_costs,
 };
-use perf4sight_traces::{Category, Ranked};
+use perf4sight_traces::{EventCategory, RankTrace};
 
-fn broken_down(trace: &Invented) -> (Ranked, RankBreakdown) {
+fn broken_down(trace: &Invented) -> (RankTrace, RankBreakdown) {
     let ranked = trace.read(0);
     let rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
     (ranked, rank)
@@ -81,9 +81,12 @@ fn the_longest_are_told_by_name() {
         cost("<built-in method run_backward of torch._C._EngineBase object>", [15, 30], 1),
         cost("<built-in method linear of object>", [4, 30], 1),
     ];
-    assert_eq!(stacks.costs(Category::Python), functions);
-    assert_eq!(stacks.costs(Category::Operator), [cost("aten::linear", [21, 26], 1), cost("aten::mm", [15, 15], 1)]);
-    assert_eq!(stacks.costs(Category::Runtime), [cost("cudaLaunchKernel", [5, 5], 1)]);
+    assert_eq!(stacks.costs(EventCategory::Python), functions);
+    assert_eq!(
+        stacks.costs(EventCategory::Operator),
+        [cost("aten::linear", [21, 26], 1), cost("aten::mm", [15, 15], 1)]
+    );
+    assert_eq!(stacks.costs(EventCategory::Runtime), [cost("cudaLaunchKernel", [5, 5], 1)]);
     // Kernels on two streams add up; the memset is in both steps.
     let work = |name: &str, work, total, calls| WorkCost { name: name.into(), work, total, calls };
     let expected = [work("gemm", Work::Kernel, 18, 2), work("Memset", Work::Set, 10, 1)];

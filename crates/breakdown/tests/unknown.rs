@@ -7,14 +7,14 @@ mod invented;
 
 use invented::Invented;
 use perf4sight_breakdown::{Breakdown, Comparison, Idle, Measure, Metric, Options, RankBreakdown, TimeCategory};
-use perf4sight_traces::Ranked;
+use perf4sight_traces::RankTrace;
 
 const STEP: (&str, &str) = ("user_annotation", "ProfilerStep#1");
 const PYTHON: (&str, &str) = ("python_function", "train.py(1): step");
 const OPERATOR: (&str, &str) = ("cpu_op", "aten::mm");
 const LAUNCH: (&str, &str) = ("cuda_runtime", "cudaLaunchKernel");
 
-fn of(ranks: &[Ranked]) -> RankBreakdown {
+fn of(ranks: &[RankTrace]) -> RankBreakdown {
     Breakdown::of(ranks, &Options::default()).unwrap().ranks.remove(0)
 }
 
@@ -162,7 +162,7 @@ fn what_rests_on_python_is_compared_only_where_all_recordings_have_it() {
             }
             trace.read(rank as u32)
         };
-        let ranks: Vec<Ranked> = python.iter().enumerate().map(rank).collect();
+        let ranks: Vec<RankTrace> = python.iter().enumerate().map(rank).collect();
         Breakdown::of(&ranks, &Options::default()).unwrap()
     };
     let (with, without, mixed) = (recording(&[true]), recording(&[false]), recording(&[true, false]));

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 words! {
     /// A class of operations with parameters of its own.
-    pub enum Class: "class of operations" {
+    pub enum OperationClass: "class of operations" {
         /// Products of matrices.
         Product = "product",
         Convolution = "convolution",
@@ -22,23 +22,23 @@ words! {
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedOperation {
     name: String,
     class: String,
 }
 
-static CLASSES: LazyLock<HashMap<String, Class>> = LazyLock::new(read);
+static CLASSES: LazyLock<HashMap<String, OperationClass>> = LazyLock::new(read);
 
 /// The table of this program; a test reads every row.
-fn read() -> HashMap<String, Class> {
+fn read() -> HashMap<String, OperationClass> {
     let table = include_bytes!("data/classes.csv").as_slice();
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(table);
-    let row = |row: Listed| Some((row.name, Class::parse(&row.class).ok()?));
+    let row = |row: ListedOperation| Some((row.name, OperationClass::parse(&row.class).ok()?));
     reader.deserialize().flatten().filter_map(row).collect()
 }
 
 /// The class of an operation of PyTorch, TensorFlow or MXNet; none if it is not known.
-pub fn class_of(operation: &str) -> Option<Class> {
+pub fn class_of(operation: &str) -> Option<OperationClass> {
     CLASSES.get(plain(operation).as_str()).copied()
 }
 
@@ -62,12 +62,12 @@ mod tests {
     #[test]
     fn forms_of_an_operation_have_its_class() {
         for (name, class) in [
-            ("aten::addmm", Some(Class::Product)),
-            ("aten::_softmax_backward_data", Some(Class::Reduction)),
-            ("aten::add_", Some(Class::Elementwise)),
-            ("aten::_foreach_add_", Some(Class::Elementwise)),
-            ("Conv2DBackpropFilter", Some(Class::Convolution)),
-            ("aten::convolution_backward", Some(Class::Convolution)),
+            ("aten::addmm", Some(OperationClass::Product)),
+            ("aten::_softmax_backward_data", Some(OperationClass::Reduction)),
+            ("aten::add_", Some(OperationClass::Elementwise)),
+            ("aten::_foreach_add_", Some(OperationClass::Elementwise)),
+            ("Conv2DBackpropFilter", Some(OperationClass::Convolution)),
+            ("aten::convolution_backward", Some(OperationClass::Convolution)),
             ("aten::view", None),
         ] {
             assert_eq!(class_of(name), class, "{name}");

@@ -28,7 +28,7 @@ const BYTES: [f64; 2] = [4.0, 2.0];
 const TOLERANCE: f64 = 0.05;
 
 /// A way to need less memory that learns the same.
-struct Leaner {
+struct SmallerStep {
     change: String,
     step: Step,
 }
@@ -38,7 +38,7 @@ impl SimulatedStep {
     ///
     /// # Errors
     /// A file that is no network; a budget that nothing fits into.
-    pub fn sentences(&self, budget: Option<Bytes>, buckets: Bytes) -> Result<Vec<String>> {
+    pub fn to_sentences(&self, budget: Option<Bytes>, buckets: Bytes) -> Result<Vec<String>> {
         let network = perf4sight_onnx::read(&self.network)?.network;
         let platform = Platform::for_name("cuda")?;
         let simulations = Simulations::new(&network, &platform);
@@ -50,7 +50,7 @@ impl SimulatedStep {
             self.optimizer.name()
         )];
         let leaner: Vec<(String, Bytes)> =
-            self.leaner().into_iter().map(|one| (one.change, peak(one.step, self.batch))).collect();
+            self.smaller_steps().into_iter().map(|one| (one.change, peak(one.step, self.batch))).collect();
         sentences.extend(leaner.iter().map(|(change, bytes)| format!("simulated: with {change} it takes {bytes}")));
         let Some(budget) = budget else { return Ok(sentences) };
         sentences.push(match leaner.iter().find(|(_, bytes)| *bytes <= budget) {
@@ -84,7 +84,7 @@ impl SimulatedStep {
     ///
     /// # Errors
     /// A file that is no network.
-    pub fn doubt(&self, reduced: Bytes) -> Result<Option<String>> {
+    pub fn parameters_doubt(&self, reduced: Bytes) -> Result<Option<String>> {
         let parameters = self.parameters()?;
         let is_alike = |bytes: &f64| (reduced.0 as f64 / (bytes * parameters as f64) - 1.0).abs() <= TOLERANCE;
         Ok((!BYTES.iter().any(is_alike)).then(|| {
@@ -105,16 +105,16 @@ impl SimulatedStep {
     }
 
     /// From the one that costs least time on.
-    fn leaner(&self) -> Vec<Leaner> {
+    fn smaller_steps(&self) -> Vec<SmallerStep> {
         let mut passes = [2, 4, 8].into_iter().filter(|passes| *passes <= self.batch).filter_map(Accumulate::new);
         let accumulated = |accumulate: Accumulate, step: Step| Step { accumulate, ..step };
         let recomputed = Step { checkpoint: Checkpoint::EveryBlock, ..self.step() };
-        let split = passes.clone().map(|passes| Leaner {
+        let split = passes.clone().map(|passes| SmallerStep {
             change: format!("{passes} passes, accumulated"),
             step: accumulated(passes, self.step()),
         });
-        let again = Leaner { change: "activation checkpointing of every block".to_owned(), step: recomputed };
-        let both = passes.next_back().map(|passes| Leaner {
+        let again = SmallerStep { change: "activation checkpointing of every block".to_owned(), step: recomputed };
+        let both = passes.next_back().map(|passes| SmallerStep {
             change: format!("both, with {passes} passes"),
             step: accumulated(passes, recomputed),
         });
@@ -157,10 +157,10 @@ mod tests {
     /// ResNet-18 has 11.7 million weights: Adam keeps at least weights, gradients and two moments, 187 MB.
     #[test]
     fn a_network_file_says_what_fits() {
-        let sentences = step(32).sentences(Some(Bytes(2 << 30)), Bytes(0)).unwrap();
+        let sentences = step(32).to_sentences(Some(Bytes(2 << 30)), Bytes(0)).unwrap();
         assert!(sentences[0].contains("a step of 32 samples with adam"), "{sentences:?}");
         assert!(sentences.last().unwrap().contains("the largest batch that fits is"), "{sentences:?}");
-        let error = step(32).sentences(Some(Bytes(187_000_000)), Bytes(0)).unwrap_err();
+        let error = step(32).to_sentences(Some(Bytes(187_000_000)), Bytes(0)).unwrap_err();
         assert!(error.kind() == Kind::Unfit && error.to_string().contains("fully_shard"), "{error}");
     }
 

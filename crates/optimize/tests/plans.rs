@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::Result;
 use perf4sight_optimize::{
-    AllReduce, MeasuredPlan, Model, PredictedStep, StepModel, load_model, read_measured_plans, save_model,
+    AllReduceTimes, CostModel, MeasuredPlan, PredictedStep, StepModel, load_model, read_measured_plans, save_model,
 };
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -18,8 +18,8 @@ fn rows() -> Result<Vec<MeasuredPlan>> {
     read_measured_plans(&file("plans.csv"))
 }
 
-fn tables() -> Result<AllReduce> {
-    let mut tables = AllReduce::default();
+fn tables() -> Result<AllReduceTimes> {
+    let mut tables = AllReduceTimes::default();
     for ranks in [2, 4, 8] {
         tables.add(&file(&format!("allreduce_a100_{ranks}.csv")))?;
     }
@@ -123,8 +123,8 @@ fn the_same_rows_give_the_same_model_and_a_stored_one_the_same_predictions() -> 
     let file = folder.path().join("model.json");
     let model = StepModel::fit(rows.clone(), tables()?)?;
     assert_eq!(model.fitted(), StepModel::fit(rows.clone(), tables()?)?.fitted());
-    save_model(&Model::Plans(Box::new(model.clone())), &file, false)?;
-    let Model::Plans(stored) = load_model(&file)? else { panic!("another kind of model was stored") };
+    save_model(&CostModel::Plans(Box::new(model.clone())), &file, false)?;
+    let CostModel::Plans(stored) = load_model(&file)? else { panic!("another kind of model was stored") };
     for row in &rows {
         assert_eq!(model.predict(&row.plan), stored.predict(&row.plan));
     }

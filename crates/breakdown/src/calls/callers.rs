@@ -1,7 +1,7 @@
 //! Finds the caller of each event of a thread.
 
 use crate::categories::thread_state::States;
-use perf4sight_traces::{Event, Trace};
+use perf4sight_traces::{Trace, TraceEvent};
 
 /// Deeper calls are merged into their caller at this depth, so that the size of stacks is bounded even for deep
 /// recursion.
@@ -24,7 +24,7 @@ impl Callers {
         let mut open: Vec<Vec<(i64, u32)>> = vec![Vec::new(); trace.tracks.len()];
         let mut above = vec![Self::NONE; trace.events.len()];
         let mut deeper = vec![false; trace.events.len()];
-        let mut has_state = |event: &Event| event.duration > 0 && states.get(event).is_some();
+        let mut has_state = |event: &TraceEvent| event.duration > 0 && states.get(event).is_some();
         for (place, event) in trace.events.iter().enumerate().filter(|(_, event)| has_state(event)) {
             let open = &mut open[event.track.index()];
             while open.last().is_some_and(|(end, _)| *end <= event.start) {

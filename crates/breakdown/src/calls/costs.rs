@@ -5,7 +5,7 @@ use crate::calls::label;
 use crate::calls::stacks::{Frame, Stacks};
 use crate::gpu::device::Work;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Trace};
+use perf4sight_traces::{EventCategory, Trace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,7 +33,7 @@ pub struct WorkCost {
 
 impl Stacks {
     /// The costs of one kind of calls, those with the largest self time first.
-    pub fn costs(&self, kind: Category) -> Vec<Cost> {
+    pub fn costs(&self, kind: EventCategory) -> Vec<Cost> {
         let mut costs: BTreeMap<&str, Cost> = BTreeMap::new();
         for frame in self.frames().iter().filter(|frame| frame.kind == kind) {
             let name = self.name(frame);
@@ -84,7 +84,7 @@ impl Stacks {
     pub fn dominant_function(&self, share: f64) -> Option<(&str, i64)> {
         let is_own = |frame: &&Frame| {
             let place = self.name(frame).split_once("): ").and_then(|(place, _)| place.rsplit_once('('));
-            frame.kind == Category::Python && place.is_some_and(|(file, _)| !is_of_library(file))
+            frame.kind == EventCategory::Python && place.is_some_and(|(file, _)| !is_of_library(file))
         };
         // Of two functions that take more than half each, one calls the other, and the callee comes later in the list.
         let largest =

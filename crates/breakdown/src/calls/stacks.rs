@@ -8,7 +8,7 @@ use crate::categories::recorded::Recorded;
 use crate::categories::thread_state::States;
 use crate::threads::Span;
 use perf4sight_traces::intervals::{Interval, clipped, length};
-use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
+use perf4sight_traces::{EventCategory, NameId, Trace, TraceEvent, TrackId};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -33,7 +33,7 @@ pub struct Frame {
     /// The index of the caller's frame; none for the outermost.
     pub parent: Option<u32>,
     pub(crate) name: u32,
-    pub kind: Category,
+    pub kind: EventCategory,
     pub category: TimeCategory,
     /// Nanoseconds of self time.
     pub own: i64,
@@ -91,7 +91,7 @@ struct Growing<'a> {
     /// The spans of the main thread itself, without those of other threads.
     own: &'a [Span],
     frames: Vec<Frame>,
-    children: HashMap<(u32, u32, Category), u32>,
+    children: HashMap<(u32, u32, EventCategory), u32>,
     /// For each event its frame, and the frame above its outermost caller; none for events that were not placed yet.
     placed: Vec<Option<(u32, u32)>>,
     names: Vec<String>,
@@ -177,7 +177,7 @@ impl<'a> Growing<'a> {
     /// Counts a call; returns its frame, or the caller's frame if there are too many frames.
     fn call(&mut self, parent: u32, event: u32) -> u32 {
         let event_of = &self.trace.events[event as usize];
-        let Event { name, category: kind, .. } = *event_of;
+        let TraceEvent { name, category: kind, .. } = *event_of;
         let key = (parent, self.label(name), kind);
         let frame = match self.children.get(&key) {
             Some(&frame) => frame,

@@ -2,7 +2,7 @@
 
 use crate::categories::TimeCategory;
 use crate::categories::thread_state::State;
-use perf4sight_traces::{Category, Event, Phase, Trace};
+use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent};
 
 /// The kinds of calls and of work that a trace contains. Those of accelerators also count as recorded if there is no
 /// accelerator; their time is then zero.
@@ -25,27 +25,27 @@ const END: &str = "Record Window End";
 /// Whether a trace is cut off. Kineto writes the events of accelerators and their runtime after those of threads, so
 /// they are lost first.
 pub(crate) fn is_cut_off(trace: &Trace) -> bool {
-    let ends = |event: &Event| event.phase == Phase::Instant && trace.name(event) == END;
+    let ends = |event: &TraceEvent| event.phase == EventPhase::Instant && trace.name(event) == END;
     trace.damage.truncated.is_some() && !trace.events.iter().any(ends)
 }
 
 impl Recorded {
     /// The kinds recorded in a trace; `python` is true if its main thread has Python calls.
     pub(crate) fn of(trace: &Trace, python: bool) -> Self {
-        let has = |category: Category| trace.events.iter().any(|event| event.category == category);
+        let has = |category: EventCategory| trace.events.iter().any(|event| event.category == category);
         let gives_work = || {
-            let mut calls = trace.events.iter().filter(|event| event.category == Category::Runtime);
+            let mut calls = trace.events.iter().filter(|event| event.category == EventCategory::Runtime);
             calls.any(|call| GIVING_WORK.iter().any(|part| trace.name(call).contains(part)))
         };
         let works = trace.events.iter().any(|event| event.category.on_device());
-        let calls = has(Category::Runtime);
+        let calls = has(EventCategory::Runtime);
         let named = !trace.header.devices.is_empty();
         // If the profiler did not record CUDA, a trace contains the names of the accelerators and no events of them.
         let unseen = named && !works && !calls;
         let cut_off = (named || works || calls) && is_cut_off(trace);
         Recorded {
             python,
-            cpp: python || has(Category::Operator),
+            cpp: python || has(EventCategory::Operator),
             cuda_api: !cut_off && (calls || !(works || unseen)),
             gpu: !cut_off && (works || !(unseen || gives_work())),
         }

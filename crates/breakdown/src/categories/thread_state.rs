@@ -1,7 +1,7 @@
 //! The state of a thread, from the category and name of its innermost event.
 
 use crate::categories::TimeCategory;
-use perf4sight_traces::{Category, Event, NameId, Trace};
+use perf4sight_traces::{EventCategory, NameId, Trace, TraceEvent};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
@@ -148,12 +148,12 @@ const SYNCHRONISING_CALLS: &[&str] =
 
 /// The state of a thread during an event of this category and name; none if the event does not show it, such as a range
 /// of the script.
-fn state_of(category: Category, name: &str) -> Option<State> {
-    if category == Category::Python {
+fn state_of(category: EventCategory, name: &str) -> Option<State> {
+    if category == EventCategory::Python {
         return Some(state_of_python(name));
     }
-    let runtime = (Category::Runtime, state_of_runtime(name));
-    let states = [runtime, (Category::Operator, State::Cpp), (Category::Overhead, State::CudaApi)];
+    let runtime = (EventCategory::Runtime, state_of_runtime(name));
+    let states = [runtime, (EventCategory::Operator, State::Cpp), (EventCategory::Overhead, State::CudaApi)];
     states.into_iter().find(|(known, _)| *known == category).map(|(_, state)| state)
 }
 
@@ -235,11 +235,11 @@ impl<'a> States<'a> {
         States { trace, known: vec![[None; 2]; trace.names.all().count()] }
     }
 
-    pub fn get(&mut self, event: &Event) -> Option<State> {
-        if !matches!(event.category, Category::Python | Category::Runtime) {
+    pub fn get(&mut self, event: &TraceEvent) -> Option<State> {
+        if !matches!(event.category, EventCategory::Python | EventCategory::Runtime) {
             return state_of(event.category, "");
         }
-        let place = usize::from(event.category == Category::Runtime);
+        let place = usize::from(event.category == EventCategory::Runtime);
         let name: NameId = event.name;
         let known = &mut self.known[name.index()][place];
         if known.is_none() {
@@ -256,7 +256,7 @@ mod tests {
     /// Names written by PyTorch 2.11 on a CPU, and by 2.x on an H100 and an MI300.
     #[test]
     fn names_tell_what_a_thread_does() {
-        let python = |name| state_of(Category::Python, name).unwrap();
+        let python = |name| state_of(EventCategory::Python, name).unwrap();
         assert_eq!(python("e2e.py(5): py_busy"), State::Python);
         assert_eq!(python("nn.Module: Linear_0"), State::Python);
         assert_eq!(python("<string>(1): <lambda>"), State::Python);
@@ -293,9 +293,9 @@ mod tests {
         assert_eq!(python("my_queue.py(1): get"), State::Python);
         assert_eq!(python("<built-in method read of _io.BytesIO object at 0x7f95a6e29f80>"), State::Cpp);
         assert_eq!(python("<method 'read' of 'mmap.mmap' objects>"), State::Cpp);
-        assert_eq!(state_of(Category::Runtime, "cudaDeviceSynchronize"), Some(State::Synchronises));
-        assert_eq!(state_of(Category::Runtime, "hipStreamSynchronize"), Some(State::Synchronises));
-        assert_eq!(state_of(Category::Runtime, "cudaLaunchKernel"), Some(State::CudaApi));
-        assert_eq!(state_of(Category::Annotation, "ProfilerStep#6"), None);
+        assert_eq!(state_of(EventCategory::Runtime, "cudaDeviceSynchronize"), Some(State::Synchronises));
+        assert_eq!(state_of(EventCategory::Runtime, "hipStreamSynchronize"), Some(State::Synchronises));
+        assert_eq!(state_of(EventCategory::Runtime, "cudaLaunchKernel"), Some(State::CudaApi));
+        assert_eq!(state_of(EventCategory::Annotation, "ProfilerStep#6"), None);
     }
 }

@@ -4,7 +4,7 @@ use crate::breakdown::{Iteration, RankBreakdown};
 use crate::categories::TimeCategory;
 use crate::operations::Operation;
 use perf4sight_traces::intervals::Timed;
-use perf4sight_traces::{Category, Event, Phase, Trace};
+use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent};
 use std::collections::BTreeMap;
 
 /// Costs of recording while the GPU is idle, by operation and category.
@@ -17,22 +17,26 @@ const WITHIN: f64 = 0.02;
 /// The cost of one event in microseconds, measured with five programs on one machine (`docs/accuracy/recording.md`). Except for
 /// [`WITHIN`], it falls before the event's beginning and after its end. Only the proportions count, because the sum is
 /// scaled to the measured overhead. Runtime calls and ranges are assumed to cost as much as operators.
-fn cost(trace: &Trace, event: &Event) -> Option<f64> {
+fn cost(trace: &Trace, event: &TraceEvent) -> Option<f64> {
     let python = if trace.name(event).starts_with('<') { 0.09 } else { 0.24 };
-    let costs =
-        [(Category::Python, python), (Category::Operator, 0.4), (Category::Runtime, 0.4), (Category::Annotation, 0.4)];
+    let costs = [
+        (EventCategory::Python, python),
+        (EventCategory::Operator, 0.4),
+        (EventCategory::Runtime, 0.4),
+        (EventCategory::Annotation, 0.4),
+    ];
     costs.into_iter().find(|(category, _)| *category == event.category).map(|(_, cost)| cost)
 }
 
 /// The parts of an event's cost at the moments around its beginning and its end.
-fn moments(event: &Event, cost: f64) -> [(i64, f64); 4] {
+fn moments(event: &TraceEvent, cost: f64) -> [(i64, f64); 4] {
     let (within, around) = (WITHIN / 2.0, (cost - WITHIN) / 2.0);
     let (begin, end) = (event.start, event.end());
     [(begin.saturating_sub(1), around), (begin, within), (end.saturating_sub(1), within), (end, around)]
 }
 
 pub(crate) fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
-    let seen = trace.events.iter().filter(|event| event.phase == Phase::Complete && is_seen(rank, trace, event));
+    let seen = trace.events.iter().filter(|event| event.phase == EventPhase::Complete && is_seen(rank, trace, event));
     let costly = seen.filter_map(|event| Some(moments(event, cost(trace, event)?)));
     let mut moments: Vec<(i64, f64)> = costly.flatten().collect();
     moments.sort_by_key(|(moment, _)| *moment);
@@ -57,7 +61,7 @@ pub(crate) fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
 
 /// Whether recording an event made the iteration longer: the event is on the main thread, or on a thread that counts
 /// instead of it.
-fn is_seen(rank: &RankBreakdown, trace: &Trace, event: &Event) -> bool {
+fn is_seen(rank: &RankBreakdown, trace: &Trace, event: &TraceEvent) -> bool {
     let stands_in = || {
         let shown = rank.timeline.partition_point(|span| span.end <= event.start);
         let shown = rank.timeline.get(shown).filter(|span| span.start <= event.start);

@@ -1,7 +1,7 @@
 //! The activity of a process's accelerators: when any of their streams is busy, and with which kind of work.
 
 use perf4sight_traces::intervals::{Interval, clipped, overlapping, partition, union};
-use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
+use perf4sight_traces::{EventCategory, NameId, Trace, TraceEvent, TrackId};
 use std::collections::BTreeMap;
 
 perf4sight_base::words! {
@@ -58,8 +58,9 @@ pub struct DeviceTime {
 
 impl Work {
     /// The kind of work of an event; none if the event is not work of an accelerator.
-    pub fn of(trace: &Trace, event: &Event) -> Option<Self> {
-        let works = [(Category::Kernel, Work::Kernel), (Category::Copy, Work::Copy), (Category::Set, Work::Set)];
+    pub fn of(trace: &Trace, event: &TraceEvent) -> Option<Self> {
+        let works =
+            [(EventCategory::Kernel, Work::Kernel), (EventCategory::Copy, Work::Copy), (EventCategory::Set, Work::Set)];
         let (_, work) = works.into_iter().find(|(category, _)| *category == event.category)?;
         Some(if work == Work::Kernel && trace.is_exchange(event) { Work::Collective } else { work })
     }

@@ -4,7 +4,7 @@ use crate::categories::thread_state::{State, is_function};
 use crate::gpu::device::Device;
 use crate::threads::Span;
 use perf4sight_traces::intervals::{Interval, overlapping, partition, union};
-use perf4sight_traces::{Category, Trace, TrackId};
+use perf4sight_traces::{EventCategory, Trace, TrackId};
 use std::collections::HashMap;
 
 perf4sight_base::words! {
@@ -48,7 +48,8 @@ pub(crate) struct Causes {
 impl Causes {
     pub fn of(trace: &Trace, timeline: &[Span], main: Option<TrackId>) -> Self {
         let synchronises = timeline.iter().filter(|span| span.state == State::Synchronises);
-        let calls = trace.events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
+        let calls =
+            trace.events.iter().filter(|event| event.category == EventCategory::Runtime && event.correlation != 0);
         let calls: HashMap<u64, i64> = calls.map(|event| (event.correlation, event.start)).collect();
         let work = trace.events.iter().filter(|event| event.category.on_device());
         let ranks = trace.events.iter().filter(|event| Some(event.track) == main);
@@ -123,8 +124,8 @@ const CALLS_FOR_RANKS: &[&str] = &[
     "c10d::monitored_barrier",
 ];
 
-fn waits_for_rank(category: Category, name: &str) -> bool {
+fn waits_for_rank(category: EventCategory, name: &str) -> bool {
     let call = CALLS_FOR_RANKS.iter().any(|known| name.starts_with(known));
-    let python = category == Category::Python;
-    (python && is_function(name, WAITING_FOR_RANKS)) || (call && (python || category == Category::Operator))
+    let python = category == EventCategory::Python;
+    (python && is_function(name, WAITING_FOR_RANKS)) || (call && (python || category == EventCategory::Operator))
 }

@@ -9,7 +9,7 @@ use crate::categories::thread_state::States;
 use marks::{Found, MOST, Mark, Markers, between, is_window};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId, recording_of};
+use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent, TrackId, recording_of};
 use std::collections::BTreeMap;
 
 /// Finds the iterations by the given name, else by the marks in the trace, else by repetition on a thread.
@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 /// A name that no event has.
 pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) -> Result<Found> {
     if let Some(name) = named {
-        let mut marks = [Category::Annotation, Category::Python, Category::Operator]
+        let mut marks = [EventCategory::Annotation, EventCategory::Python, EventCategory::Operator]
             .into_iter()
             .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
             .ok_or_else(|| unknown(trace, name))?;
         let unsettled = marks.leave_out_unsettled(trace);
         return Ok(Found { unsettled, ..marks.into_found(trace, Markers::Named(name.to_owned())) });
     }
-    let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, Category::Annotation, wanted);
+    let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, EventCategory::Annotation, wanted);
     if let Some(marks) = annotations(&|name| name.starts_with("ProfilerStep")) {
         let (track, mut found) = (marks.track, marks.into_found(trace, Markers::ProfilerSteps));
         recorder_calls::cut(trace, track, &mut found.marks);
@@ -49,7 +49,7 @@ fn unknown(trace: &Trace, name: &str) -> Error {
     let mut annotations: Vec<&str> = trace
         .events
         .iter()
-        .filter(|event| event.category == Category::Annotation)
+        .filter(|event| event.category == EventCategory::Annotation)
         .map(|event| trace.name(event))
         .map(|name| family(name).unwrap_or(name))
         .collect();
@@ -70,15 +70,15 @@ fn unknown(trace: &Trace, name: &str) -> Error {
 
 struct Ranges<'a> {
     track: TrackId,
-    events: Vec<&'a Event>,
+    events: Vec<&'a TraceEvent>,
     /// The number of events on other tracks or without length.
     elsewhere: usize,
 }
 
 /// The events of a category with matching names, on the track that has most of them.
-fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> Option<Ranges<'_>> {
-    let mut tracks: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
-    let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
+fn ranges(trace: &Trace, category: EventCategory, wanted: impl Fn(&str) -> bool) -> Option<Ranges<'_>> {
+    let mut tracks: BTreeMap<TrackId, Vec<&TraceEvent>> = BTreeMap::new();
+    let all = trace.events.iter().filter(|event| event.category == category && event.phase == EventPhase::Complete);
     let mut found = 0;
     for event in all.filter(|event| wanted(trace.name(event))) {
         found += 1;
@@ -118,13 +118,13 @@ impl<'a> Ranges<'a> {
     /// outside, all stay.
     fn leave_out_unsettled(&mut self, trace: &Trace) -> usize {
         let ours = recording_of(&trace.file).is_some_and(|file| file.exists());
-        let recorded = ours.then(|| ranges(trace, Category::Annotation, |name| name.starts_with("ProfilerStep#")));
+        let recorded = ours.then(|| ranges(trace, EventCategory::Annotation, |name| name.starts_with("ProfilerStep#")));
         let Some(recorded) = recorded.flatten() else { return 0 };
-        let is_recorded = |event: &&Event| {
+        let is_recorded = |event: &&TraceEvent| {
             let later = recorded.events.partition_point(|step| step.start <= event.start);
             recorded.events[..later].last().is_some_and(|step| event.start < step.end())
         };
-        let settled: Vec<&'a Event> = self.events.iter().copied().filter(is_recorded).collect();
+        let settled: Vec<&'a TraceEvent> = self.events.iter().copied().filter(is_recorded).collect();
         if settled.is_empty() {
             return 0;
         }

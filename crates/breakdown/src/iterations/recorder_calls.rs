@@ -3,7 +3,7 @@
 use crate::categories::thread_state::is_of_file;
 use crate::iterations::marks::Mark;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Trace, TrackId};
+use perf4sight_traces::{EventCategory, Trace, TrackId};
 
 /// The file of the recorder with the functions that run between a mark and the script's own code. Its hooks are in
 /// another file, because they also call the script's code.
@@ -30,7 +30,7 @@ pub(crate) fn cut(trace: &Trace, track: TrackId, marks: &mut [Mark]) {
 /// The outermost calls from the script into the recorder, in order.
 fn calls(trace: &Trace, track: TrackId) -> Vec<Interval> {
     let own: Vec<bool> = trace.names.all().map(|(_, name)| is_of_file(name, FILE)).collect();
-    let events = trace.events.iter().filter(|event| event.track == track && event.category == Category::Python);
+    let events = trace.events.iter().filter(|event| event.track == track && event.category == EventCategory::Python);
     let mut calls: Vec<Interval> = Vec::new();
     for event in events.filter(|event| own[event.name.index()]) {
         if calls.last().is_none_or(|(_, end)| event.start >= *end) {
@@ -45,6 +45,6 @@ fn calls(trace: &Trace, track: TrackId) -> Vec<Interval> {
 fn waited(trace: &Trace, track: TrackId, (begin, end): Interval) -> Option<i64> {
     let first = trace.events.partition_point(|event| event.start < begin);
     let within = trace.events[first..].iter().take_while(|event| event.start < end);
-    let calls = within.filter(|event| event.track == track && event.category == Category::Runtime);
+    let calls = within.filter(|event| event.track == track && event.category == EventCategory::Runtime);
     calls.map(|event| event.end().min(end)).max()
 }

@@ -4,7 +4,7 @@
 use crate::categories::thread_state::State;
 use crate::threads::Span;
 use perf4sight_traces::intervals::{Interval, Timed, pieces, union};
-use perf4sight_traces::{Category, Event, Ranked, Trace, TrackId};
+use perf4sight_traces::{EventCategory, RankTrace, Trace, TraceEvent, TrackId};
 use std::sync::Arc;
 
 /// Parts of the names of exchanges between two ranks: NCCL's kernels, and the ranges of gloo and MPI.
@@ -32,15 +32,15 @@ pub(crate) fn waits(trace: &Trace, main: TrackId, spans: Arc<Vec<Span>>) -> Arc<
     Arc::new(seen)
 }
 
-fn is_node(trace: &Trace, event: &Event) -> bool {
-    event.category == Category::Operator && trace.name(event).starts_with(NODE)
+fn is_node(trace: &Trace, event: &TraceEvent) -> bool {
+    event.category == EventCategory::Operator && trace.name(event).starts_with(NODE)
 }
 
 /// The exchanges among all ranks, on CPUs and accelerators, in order. Exchanges between two ranks, and those whose
 /// group in the trace has another size, are left out.
-pub(crate) fn among_all(ranked: &Ranked, ranks: usize) -> Vec<&Event> {
+pub(crate) fn among_all(ranked: &RankTrace, ranks: usize) -> Vec<&TraceEvent> {
     let trace = &ranked.trace;
-    let of_all = |event: &&Event| {
+    let of_all = |event: &&TraceEvent| {
         let size = trace.collective(event).map_or(0, |collective| collective.group_size as usize);
         (size == 0 || size == ranks) && !PAIRS.iter().any(|pair| trace.name(event).contains(pair))
     };
@@ -49,7 +49,7 @@ pub(crate) fn among_all(ranked: &Ranked, ranks: usize) -> Vec<&Event> {
 
 /// The times in which other threads exchange data with other ranks.
 fn exchanges(trace: &Trace, main: TrackId) -> Vec<Interval> {
-    let is_range = |event: &&Event| event.category == Category::Annotation && trace.is_exchange(event);
+    let is_range = |event: &&TraceEvent| event.category == EventCategory::Annotation && trace.is_exchange(event);
     let ranges = trace.events.iter().filter(|event| event.track != main).filter(is_range);
     union(ranges.map(|event| (event.start, event.end())))
 }

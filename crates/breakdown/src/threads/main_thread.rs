@@ -4,7 +4,7 @@ use crate::categories::thread_state::State;
 use crate::threads::gradient_exchange;
 use crate::threads::{Span, Thread};
 use perf4sight_traces::intervals::{Interval, clipped};
-use perf4sight_traces::{Category, Trace, TrackId};
+use perf4sight_traces::{EventCategory, Trace, TrackId};
 use std::sync::Arc;
 
 /// The index of the thread that runs the script: the one that marks the iterations, else the one that began its
@@ -18,7 +18,7 @@ pub(crate) fn find(trace: &Trace, threads: &[Thread], marking: Option<TrackId>) 
 }
 
 pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
-    events(trace, thread).any(|(category, _)| category == Category::Python)
+    events(trace, thread).any(|(category, _)| category == EventCategory::Python)
 }
 
 /// The number under which PyTorch writes Python functions of threads that began before the profiler. The built-in functions that they call are under
@@ -42,7 +42,7 @@ pub(crate) fn timeline(trace: &Trace, threads: &[Thread], main: usize) -> Arc<Ve
     gradient_exchange::waits(trace, threads[main].track, seen)
 }
 
-fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (Category, &'a str)> {
+fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (EventCategory, &'a str)> {
     let events = thread.spans.iter().map(|span| &trace.events[span.event as usize]);
     events.map(|event| (event.category, trace.name(event)))
 }
@@ -50,7 +50,7 @@ fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (Cat
 /// Whether PyTorch's autograd engine runs on a thread.
 fn runs_backward(trace: &Trace, thread: &Thread) -> bool {
     events(trace, thread)
-        .any(|(category, name)| category == Category::Operator && name.starts_with(gradient_exchange::NODE))
+        .any(|(category, name)| category == EventCategory::Operator && name.starts_with(gradient_exchange::NODE))
 }
 
 /// The main thread; if `gaps` is set, other threads may count in the gaps between its spans.

@@ -3,7 +3,7 @@
 use super::run::Run;
 use crate::{Iteration, RankBreakdown};
 use perf4sight_report::{Axis, Group, Series, StackedBars, Whole};
-use perf4sight_traces::Ranked;
+use perf4sight_traces::RankTrace;
 
 /// Plots show at most this many ranks; the data files next to them have all.
 const RANKS: usize = 64;
@@ -12,7 +12,7 @@ const RANKS: usize = 64;
 pub(super) struct Bars<'a>(pub Vec<(&'static str, &'a Run)>);
 
 impl<'a> Bars<'a> {
-    pub fn ranks(&self) -> impl Iterator<Item = (&'static str, &'a Ranked, &'a RankBreakdown)> + use<'a, '_> {
+    pub fn ranks(&self) -> impl Iterator<Item = (&'static str, &'a RankTrace, &'a RankBreakdown)> + use<'a, '_> {
         let of_run = |(name, run): &(&'static str, &'a Run)| {
             let name = *name;
             run.ranks().take(RANKS).map(move |(ranked, rank)| (name, ranked, rank))

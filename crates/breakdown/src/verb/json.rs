@@ -9,7 +9,7 @@ use crate::{
 };
 use perf4sight_base::summary::Summary;
 use perf4sight_record::{Clock, LongIterations, Overhead};
-use perf4sight_traces::{Ranked, Trace};
+use perf4sight_traces::{RankTrace, Trace};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 
@@ -41,7 +41,7 @@ fn run(run: &Run) -> Value {
     })
 }
 
-fn of_rank(ranked: &Ranked, rank: &RankBreakdown, listed: usize) -> Value {
+fn of_rank(ranked: &RankTrace, rank: &RankBreakdown, listed: usize) -> Value {
     json!({
         "rank": rank.rank,
         "trace": ranked.trace.file.to_string_lossy(),

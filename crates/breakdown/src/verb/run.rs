@@ -5,14 +5,14 @@ use crate::{Breakdown, Markers, Options, RankBreakdown, Stacks};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_report::Progress;
 use perf4sight_traces as traces;
-use perf4sight_traces::{Category, Ranked, Trace};
+use perf4sight_traces::{EventCategory, RankTrace, Trace};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The traces of one run and their breakdown, rank by rank.
 pub(super) struct Run {
-    pub traces: Vec<Ranked>,
+    pub traces: Vec<RankTrace>,
     /// The breakdown, with the same ranks in the same order.
     pub breakdown: Breakdown,
     /// The stacks of the same ranks in the same order, computed when first needed.
@@ -61,7 +61,7 @@ impl Run {
         Ok(Recordings { first, others })
     }
 
-    fn of(traces: Vec<Ranked>, options: &Options) -> Result<Self> {
+    fn of(traces: Vec<RankTrace>, options: &Options) -> Result<Self> {
         let mut breakdown = Breakdown::of(&traces, options)?;
         let mut origins = BTreeSet::new();
         for (ranked, rank) in traces.iter().zip(&mut breakdown.ranks) {
@@ -82,14 +82,14 @@ impl Run {
     fn nothing(&self) -> Error {
         let error = Error::input("nothing of threads or accelerators that takes any time is in the trace");
         let error = error.expected("a trace of iterations");
-        let Some(Ranked { trace, .. }) = self.traces.first() else { return error };
+        let Some(RankTrace { trace, .. }) = self.traces.first() else { return error };
         if is_of_xla(trace) {
             return Error::input("is a trace of JAX or TensorFlow (XLA), whose events do not say what they are")
                 .file(&trace.file)
                 .expected("a trace of PyTorch's profiler, of Nsight Systems or of nvprof");
         }
         if trace.events.iter().any(|event| event.duration > 0)
-            && trace.events.iter().all(|event| event.category == Category::Other)
+            && trace.events.iter().all(|event| event.category == EventCategory::Other)
         {
             return Error::input(
                 "has events, none of which says in its category (cat) what it is, such as cpu_op or kernel",
@@ -107,7 +107,7 @@ impl Run {
 
     /// Whether both are the same recording, regardless of file names.
     pub fn is_same_as(&self, other: &Run) -> bool {
-        let same = |(own, other): (&Ranked, &Ranked)| {
+        let same = |(own, other): (&RankTrace, &RankTrace)| {
             own.trace.header.base == other.trace.header.base && own.trace.events == other.trace.events
         };
         self.traces.len() == other.traces.len() && self.traces.iter().zip(&other.traces).all(same)
@@ -131,7 +131,7 @@ impl Run {
         self.stacks().find(|(rank, _)| rank.rank == wanted.rank).map(|(_, stacks)| stacks)
     }
 
-    pub fn ranks(&self) -> impl DoubleEndedIterator<Item = (&Ranked, &RankBreakdown)> {
+    pub fn ranks(&self) -> impl DoubleEndedIterator<Item = (&RankTrace, &RankBreakdown)> {
         self.traces.iter().zip(&self.breakdown.ranks)
     }
 
@@ -163,6 +163,6 @@ impl Run {
 /// (`/device:GPU:0`, `/host:CPU`).
 fn is_of_xla(trace: &Trace) -> bool {
     let is_device = |name: &String| name.starts_with("/device:") || name.starts_with("/host:");
-    trace.events.iter().all(|event| event.category == Category::Other)
+    trace.events.iter().all(|event| event.category == EventCategory::Other)
         && trace.tracks.iter().any(|track| track.process_name.as_ref().is_some_and(is_device))
 }

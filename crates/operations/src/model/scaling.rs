@@ -1,12 +1,12 @@
 //! How times of kernels change from one GPU to another, by class, precision and length: short ones by launches, long ones by
 //! rates. Kernels of a trace without shapes are compared with operations that take as long.
 
-use super::physical::Peaks;
-use super::{KnownGpu, LeftOut, OperationModel};
-use crate::class::Class;
-use crate::element::Element;
-use crate::row::Row;
-use crate::work::Work;
+use super::physical::PeakRates;
+use super::{KnownGpu, LeftOutGroups, OperationModel};
+use crate::class::OperationClass;
+use crate::element::ElementType;
+use crate::row::OperationRow;
+use crate::work::OperationWork;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const SCATTER: f64 = 0.2;
 
 /// An operation that kernels are compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Sample {
+pub(super) struct ComparedOperation {
     class: String,
     half: bool,
     flops: f64,
@@ -27,14 +27,14 @@ pub(super) struct Sample {
 }
 
 /// Operations of each class and precision, evenly from all.
-pub(super) fn samples(rows: &[Row]) -> Vec<Sample> {
+pub(super) fn samples(rows: &[OperationRow]) -> Vec<ComparedOperation> {
     let mut kept = Vec::new();
-    for class in Class::ALL {
+    for class in OperationClass::ALL {
         for half in [false, true] {
-            let mut own: Vec<&Row> =
+            let mut own: Vec<&OperationRow> =
                 rows.iter().filter(|row| row.class == class && row.element.is_half() == half).collect();
             own.sort_by(|one, other| one.time_us.total_cmp(&other.time_us));
-            kept.extend(own.iter().step_by(own.len().div_ceil(MOST).max(1)).map(|row| Sample {
+            kept.extend(own.iter().step_by(own.len().div_ceil(MOST).max(1)).map(|row| ComparedOperation {
                 class: class.name().to_owned(),
                 half,
                 flops: row.work.flops,
@@ -46,24 +46,24 @@ pub(super) fn samples(rows: &[Row]) -> Vec<Sample> {
     kept
 }
 
-impl Sample {
-    pub fn class(&self) -> Option<Class> {
-        Class::ALL.into_iter().find(|class| class.name() == self.class)
+impl ComparedOperation {
+    pub fn class(&self) -> Option<OperationClass> {
+        OperationClass::ALL.into_iter().find(|class| class.name() == self.class)
     }
 
     /// A row without a time, to be predicted, in a precision.
-    fn row(&self, half: bool) -> Option<Row> {
-        let element = if half { Element::Fp16 } else { Element::Fp32 };
-        let stored = if self.half { Element::Fp16 } else { Element::Fp32 };
+    fn row(&self, half: bool) -> Option<OperationRow> {
+        let element = if half { ElementType::Fp16 } else { ElementType::Fp32 };
+        let stored = if self.half { ElementType::Fp16 } else { ElementType::Fp32 };
         let bytes = self.bytes * element.bytes() / stored.bytes();
-        Some(Row {
+        Some(OperationRow {
             gpu: String::new(),
             network: String::new(),
             operation: self.class.clone(),
             class: self.class()?,
             shapes: self.shapes.clone(),
             element,
-            work: Work { flops: self.flops, bytes },
+            work: OperationWork { flops: self.flops, bytes },
             time_us: 0.0,
             count: 1,
         })
@@ -72,8 +72,8 @@ impl Sample {
 
 /// Ratios of times on two GPUs, or in two precisions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scaling {
-    points: Vec<Point>,
+pub struct TimeScaling {
+    points: Vec<ScalingPoint>,
     /// The logarithm that sums of ratios are within, nine times of ten, of the class and precision that is off most.
     pub off: f64,
     /// The least and the greatest ratio by data sheets: of FLOPs a second, of bytes a second, of a launch, which stays.
@@ -82,8 +82,8 @@ pub struct Scaling {
 
 /// An operation whose times before and after are predicted.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Point {
-    class: Class,
+struct ScalingPoint {
+    class: OperationClass,
     half: bool,
     /// The logarithm of the time before.
     before: f64,
@@ -95,16 +95,16 @@ struct Point {
 
 /// The least and the greatest ratio of times between two GPUs by their data sheets alone.
 pub(crate) fn by_sheets(from: &str, to: &str) -> [f64; 2] {
-    let ratios = Peaks::named(from).ratios(&Peaks::named(to));
+    let ratios = PeakRates::for_gpu(from).ratios(&PeakRates::for_gpu(to));
     ratios.into_iter().fold([1.0; 2], |[least, most], ratio| [f64::min(least, ratio), f64::max(most, ratio)])
 }
 
-impl Scaling {
+impl TimeScaling {
     pub(super) fn new(model: &OperationModel, from: &KnownGpu, to: &KnownGpu) -> Self {
         let point = |class, half, [before, after]: [f64; 2]| {
-            let off = |device| model.off(device, class, half, LeftOut::total);
+            let off = |device| model.class_error(device, class, half, LeftOutGroups::total);
             let off = if from == to { 0.0 } else { off(from).hypot(off(to)) };
-            Point { class, half, before, ratio: after - before, off }
+            ScalingPoint { class, half, before, ratio: after - before, off }
         };
         let points = model.samples.iter().filter_map(|sample| {
             let row = sample.row(sample.half)?;
@@ -115,43 +115,43 @@ impl Scaling {
             let log = |device: &KnownGpu| launch(model, device, class, half);
             Some(point(class, half, [log(from)?, log(to)?]))
         });
-        Scaling::of(points.chain(launches).collect(), by_sheets(&from.name, &to.name))
+        TimeScaling::from_points(points.chain(launches).collect(), by_sheets(&from.name, &to.name))
     }
 
-    fn of(points: Vec<Point>, sheets: [f64; 2]) -> Self {
-        Scaling { off: points.iter().map(|point| point.off).fold(0.0, f64::max), points, sheets }
+    fn from_points(points: Vec<ScalingPoint>, sheets: [f64; 2]) -> Self {
+        TimeScaling { off: points.iter().map(|point| point.off).fold(0.0, f64::max), points, sheets }
     }
 
     /// Whether operations of a class, and of a precision where it is known, were measured.
-    pub fn knows(&self, class: Class, half: Option<bool>) -> bool {
+    pub fn knows(&self, class: OperationClass, half: Option<bool>) -> bool {
         self.points.iter().any(|point| point.class == class && half.is_none_or(|half| half == point.half))
     }
 
     /// From single to half precision, by classes that were measured in both.
     pub(super) fn to_half(model: &OperationModel, device: &KnownGpu) -> Self {
         let kinds = kinds(model);
-        let is_known = |class: Class| [false, true].into_iter().all(|half| kinds.contains(&(class, half)));
+        let is_known = |class: OperationClass| [false, true].into_iter().all(|half| kinds.contains(&(class, half)));
         let point = |class, [before, after]: [f64; 2]| {
-            let off = |half| model.off(device, class, half, LeftOut::total);
-            Point { class, half: false, before, ratio: after - before, off: off(false).hypot(off(true)) }
+            let off = |half| model.class_error(device, class, half, LeftOutGroups::total);
+            ScalingPoint { class, half: false, before, ratio: after - before, off: off(false).hypot(off(true)) }
         };
         let points = model.samples.iter().filter_map(|sample| {
             let [single, half] = [sample.row(false)?, sample.row(true)?];
-            let log = |row: &Row| model.fitted.log(row, &device.name, model.share);
+            let log = |row: &OperationRow| model.fitted.log(row, &device.name, model.share);
             Some(point(single.class, [log(&single)?, log(&half)?]))
         });
         let launches = kinds.iter().filter_map(|(class, _)| {
             Some(point(*class, [launch(model, device, *class, false)?, launch(model, device, *class, true)?]))
         });
         let known = points.chain(launches).filter(|point| is_known(point.class));
-        Scaling::of(known.collect(), Peaks::named(&device.name).to_half())
+        TimeScaling::from_points(known.collect(), PeakRates::for_gpu(&device.name).to_half())
     }
 
     /// The factor by which a kernel of this class, precision and length gets longer. Without a class, or one that was never
     /// measured, of all operations that take as long.
-    pub fn ratio(&self, class: Option<Class>, half: Option<bool>, time_us: f64) -> f64 {
+    pub fn ratio(&self, class: Option<OperationClass>, half: Option<bool>, time_us: f64) -> f64 {
         let log = time_us.max(1e-3).ln();
-        let of = |is_own: &dyn Fn(&Point) -> bool| {
+        let of = |is_own: &dyn Fn(&ScalingPoint) -> bool| {
             let weighted = self.points.iter().filter(|point| is_own(point)).map(|point| {
                 let weight = ((point.before - log).abs() + SCATTER).powi(-4);
                 [weight, weight * point.ratio]
@@ -166,7 +166,7 @@ impl Scaling {
     }
 
     /// The same at a bound of its error (-1 or 1; 0 is none): what was measured is off as such operations are, all else between what the data sheets allow.
-    pub fn ratio_at(&self, bound: f64, class: Option<Class>, half: Option<bool>, time_us: f64) -> f64 {
+    pub fn ratio_at(&self, bound: f64, class: Option<OperationClass>, half: Option<bool>, time_us: f64) -> f64 {
         let [least, most] = self.sheets;
         let ratio = self.ratio(class, half, time_us);
         match class.filter(|class| self.knows(*class, half)) {
@@ -178,32 +178,32 @@ impl Scaling {
     }
 
     /// The logarithm that sums over operations of a class and precision are within.
-    fn off_of(&self, class: Class, half: Option<bool>) -> f64 {
+    fn off_of(&self, class: OperationClass, half: Option<bool>) -> f64 {
         let own = self.points.iter().filter(|point| point.class == class && half.is_none_or(|half| half == point.half));
         own.map(|point| point.off).fold(0.0, f64::max)
     }
 }
 
 /// A GPU as one that was measured only if operations of the class and precision were measured on it.
-pub(super) fn measured_in(model: &OperationModel, device: &KnownGpu, class: Class, half: bool) -> KnownGpu {
+pub(super) fn measured_in(model: &OperationModel, device: &KnownGpu, class: OperationClass, half: bool) -> KnownGpu {
     let measured = device.measured && model.fitted.physical.is_measured(&device.name, class, half);
     KnownGpu { measured, ..device.clone() }
 }
 
 /// Classes and precisions of which operations are kept.
-fn kinds(model: &OperationModel) -> BTreeSet<(Class, bool)> {
+fn kinds(model: &OperationModel) -> BTreeSet<(OperationClass, bool)> {
     model.samples.iter().filter_map(|sample| Some((sample.class()?, sample.half))).collect()
 }
 
 /// Whether products, or convolutions, were measured in both precisions.
 pub(super) fn has_both(model: &OperationModel) -> bool {
     let kinds = kinds(model);
-    let is_known = |class: Class| [false, true].into_iter().all(|half| kinds.contains(&(class, half)));
-    [Class::Product, Class::Convolution].into_iter().any(is_known)
+    let is_known = |class: OperationClass| [false, true].into_iter().all(|half| kinds.contains(&(class, half)));
+    [OperationClass::Product, OperationClass::Convolution].into_iter().any(is_known)
 }
 
 /// The logarithm of a launch, which is what the shortest kernels take.
-fn launch(model: &OperationModel, device: &KnownGpu, class: Class, half: bool) -> Option<f64> {
-    let nothing = Work { flops: 0.0, bytes: 0.0 };
+fn launch(model: &OperationModel, device: &KnownGpu, class: OperationClass, half: bool) -> Option<f64> {
+    let nothing = OperationWork { flops: 0.0, bytes: 0.0 };
     Some(model.fitted.physical.parts(&device.name, class, half, nothing)?.launch.ln())
 }

@@ -12,7 +12,7 @@ mod units;
 pub use table::read as read_table;
 
 use crate::gpus::sheet;
-use crate::row::Row;
+use crate::row::OperationRow;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::counted;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct MeasuredOperations {
     /// Its rows, by GPU and network.
-    pub rows: Vec<Row>,
+    pub rows: Vec<OperationRow>,
     /// Why operations gave no row, and how many.
     pub left_out: BTreeMap<String, usize>,
     /// Folders of networks that gave no row.
@@ -39,7 +39,8 @@ impl MeasuredOperations {
 
     /// Leaves out what computes with a type whose rate is on no data sheet here.
     fn leave_out_unknown_rates(&mut self) {
-        let (kept, others): (Vec<Row>, Vec<Row>) = std::mem::take(&mut self.rows).into_iter().partition(Row::has_rate);
+        let (kept, others): (Vec<OperationRow>, Vec<OperationRow>) =
+            std::mem::take(&mut self.rows).into_iter().partition(OperationRow::has_rate);
         self.rows = kept;
         others
             .iter()
@@ -57,7 +58,7 @@ impl MeasuredOperations {
 
 /// Where rows come from.
 #[derive(Debug, Clone)]
-struct Origin {
+struct RowOrigin {
     gpu: String,
     network: String,
 }
@@ -103,20 +104,20 @@ pub fn files_read(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The folders of networks.
-fn networks(path: &Path) -> Result<Vec<(PathBuf, Origin)>> {
+fn networks(path: &Path) -> Result<Vec<(PathBuf, RowOrigin)>> {
     let mut found = Vec::new();
     if !files(path)?.is_empty() {
         let name = name(path);
-        found.push((path.to_owned(), Origin { gpu: gpu_in(&name), network: name }));
+        found.push((path.to_owned(), RowOrigin { gpu: gpu_in(&name), network: name }));
     }
     for folder in folders(path)? {
         if !files(&folder)?.is_empty() {
             let name = name(&folder);
-            found.push((folder.clone(), Origin { gpu: gpu_in(&name), network: name.clone() }));
+            found.push((folder.clone(), RowOrigin { gpu: gpu_in(&name), network: name.clone() }));
         }
         let inner = folders(&folder)?;
         found.extend(inner.into_iter().map(|inner| {
-            let origin = Origin { gpu: name(&folder), network: name(&inner) };
+            let origin = RowOrigin { gpu: name(&folder), network: name(&inner) };
             (inner, origin)
         }));
     }
@@ -159,7 +160,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Reads a network of a GPU.
-fn network(folder: &Path, origin: &Origin, found: &mut MeasuredOperations) -> Result<()> {
+fn network(folder: &Path, origin: &RowOrigin, found: &mut MeasuredOperations) -> Result<()> {
     let files = files(folder)?;
     for file in files.iter().filter(|file| published::is_times(file)) {
         published::read(file, origin, found)?;

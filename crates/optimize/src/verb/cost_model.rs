@@ -3,16 +3,16 @@
 
 use super::operations::{self, PredictOperations, TrainOperations};
 use super::trained::{
-    Different, LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, mean_and_median, page_of,
-    scored,
+    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel, interrupted,
+    mean_and_median, page_of, scored,
 };
 use super::{plan_table, staged};
-use crate::all_reduce::AllReduce;
-use crate::model_file::{self, Model};
-use crate::plan::{MeasuredPlan, Plan};
-use crate::plans_csv::{self, Row};
-use crate::staged::Shape;
-use crate::step::{LeftOut, LeftOutRow, PredictedStep, StepModel};
+use crate::all_reduce::AllReduceTimes;
+use crate::model_file::{self, CostModel};
+use crate::plan::{MeasuredPlan, TransformerPlan};
+use crate::plans_csv::{self, PlanRow};
+use crate::staged::NetworkShape;
+use crate::step::{LeftOutPlans, LeftOutRow, PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Percent, counted};
 use perf4sight_base::{overwrite, stats};
@@ -37,7 +37,7 @@ pub static SPEC: Spec = Spec {
     subject: Noun { one: "model", several: "models" },
     parse: |values| match operations(values)? {
         Some(folder) => Ok(Box::new(train_operations(values, folder, values.get("out")?)?)),
-        None => Ok(Box::new(Train::parse(values, values.get("out")?)?)),
+        None => Ok(Box::new(TrainModel::parse(values, values.get("out")?)?)),
     },
 };
 
@@ -133,19 +133,19 @@ const OVERWRITE: Setting = flag("overwrite").help("Replace files that perf4sight
 
 /// A fit of measured plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Train {
+pub struct TrainModel {
     pub(super) plans: PathBuf,
     allreduce: Vec<PathBuf>,
     pub(super) layers: Vec<PathBuf>,
     pub(super) links: Option<PathBuf>,
-    pub(super) shape: Option<Shape>,
+    pub(super) shape: Option<NetworkShape>,
     pub(super) out: PathBuf,
     pub(super) overwrite: bool,
 }
 
 /// Predictions of plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Predict {
+pub struct PredictPlans {
     model: PathBuf,
     plans: Option<PathBuf>,
     operations: Option<PathBuf>,
@@ -162,12 +162,12 @@ fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     let out: Option<PathBuf> = values.get("out")?;
     let place = || Error::usage("no output file for the model is given").expected("a file such as model.json (out)");
     match (values.get::<Option<String>>("action")?.as_deref(), model, operations(values)?) {
-        (Some("train"), None, None) => Ok(Box::new(Train::parse(values, out.ok_or_else(place)?)?)),
+        (Some("train"), None, None) => Ok(Box::new(TrainModel::parse(values, out.ok_or_else(place)?)?)),
         (Some("train"), Some(folder), None) | (Some("train"), None, Some(folder)) => {
             Ok(Box::new(train_operations(values, folder, out.ok_or_else(place)?)?))
         }
         (Some("train"), Some(_), Some(_)) => Err(Error::usage("two folders of operations are given").expected("one")),
-        (_, Some(model), _) => Ok(Box::new(Predict::parse(values, model, out)?)),
+        (_, Some(model), _) => Ok(Box::new(PredictPlans::parse(values, model, out)?)),
         (_, None, _) => Err(Error::usage("there is no model to predict with")
             .expected("perf4sight cost-model predict MODEL.json with --plans FILE or --operations FILE.csv")),
     }
@@ -195,7 +195,7 @@ fn train_operations(values: &Values<'_>, folder: PathBuf, out: PathBuf) -> Resul
     Ok(TrainOperations { folder, out, rows, both_precisions: false, overwrite })
 }
 
-impl Train {
+impl TrainModel {
     fn parse(values: &Values<'_>, out: PathBuf) -> Result<Self> {
         check_unused(values, &["gpu", "rows"], "this is for operations, and plans are given")?;
         let files = |key| -> Result<Vec<PathBuf>> { Ok(values.get::<Option<_>>(key)?.unwrap_or_default()) };
@@ -204,7 +204,7 @@ impl Train {
             Error::usage("nothing to fit is given")
                 .expected("measured plans (plans) or folders of operations (operations)")
         })?;
-        let train = Train {
+        let train = TrainModel {
             plans,
             allreduce: files("allreduce")?,
             layers: files("layers")?,
@@ -254,7 +254,7 @@ impl Train {
     }
 
     fn fit(&self, rows: Vec<MeasuredPlan>, context: &Context) -> Result<StepModel> {
-        let mut all_reduce = AllReduce::default();
+        let mut all_reduce = AllReduceTimes::default();
         self.allreduce.iter().try_for_each(|table| all_reduce.add(table))?;
         let progress = context.console.progress(StepModel::PARTS, "fitting");
         let fitted = StepModel::fit_watched(rows, all_reduce, &watch(&progress, context));
@@ -265,7 +265,7 @@ impl Train {
 /// No transformer is trained in parallel on samples of fewer tokens.
 const FEW_TOKENS: u64 = 32;
 
-impl Verb for Train {
+impl Verb for TrainModel {
     /// Fits the plans, writes the model, and reports how far it is off for plans that were left out.
     ///
     /// # Errors
@@ -292,7 +292,7 @@ impl Verb for Train {
         }
         let trained = trained(&model);
         trained.predictions.contradictions(different(&model)).into_iter().for_each(|warning| context.warn(warning));
-        let files = files.write(&Model::Plans(Box::new(model.clone())), &trained, context)?;
+        let files = files.write(&CostModel::Plans(Box::new(model.clone())), &trained, context)?;
         let tables = [left_out(&model), parameters(&model)];
         Ok(Summary {
             findings: self.findings(model.left_out_percent()),
@@ -314,8 +314,8 @@ impl Verb for Train {
 /// as long, were in 16 of 96 tables of 9 and 10 rows, in 1 of 96 of 12 and 15.
 const ENOUGH: usize = 12;
 
-fn different(model: &StepModel) -> Different {
-    Different { plans: model.different_plans(), by: "but for the samples of a step", enough: ENOUGH }
+fn different(model: &StepModel) -> DistinctPlans {
+    DistinctPlans { plans: model.different_plans(), by: "but for the samples of a step", enough: ENOUGH }
 }
 
 /// Shows progress; ends a fit after Ctrl-C.
@@ -332,12 +332,12 @@ pub(super) fn watch<'a>(progress: &'a Progress, context: &'a Context) -> impl Fn
 /// Numbers whose values are compared on the page: others, such as samples of a step, hardly matter.
 const COMPARED: [&str; 6] = ["gpus", "micro batch", "hidden", "tensor parallel", "data parallel", "pipeline parallel"];
 
-fn trained(model: &StepModel) -> Trained {
+fn trained(model: &StepModel) -> TrainedModel {
     let count = counted(model.rows().count() as u64, "measured plan");
-    let compared = |one: &&LeftOut| one.value.is_none() || COMPARED.contains(&one.what.as_str());
+    let compared = |one: &&LeftOutPlans| one.value.is_none() || COMPARED.contains(&one.what.as_str());
     let off = model.rows_left_out().map(|row| 100.0 * (row.predicted_ms / row.measured.step_ms - 1.0).abs());
     let off: Vec<f64> = off.collect();
-    let error = |one: &LeftOut| LeftOutError {
+    let error = |one: &LeftOutPlans| LeftOutError {
         name: plan_table::left_out(one),
         mean: one.mean_percent,
         nine_of_ten: Some(one.nine_of_ten_percent),
@@ -345,7 +345,7 @@ fn trained(model: &StepModel) -> Trained {
     let combination = model.combination_left_out_percent().map_or(String::new(), |percent| {
         format!("; it is {} for combinations of degree and sizes of which no plan was in the fit", Percent(percent))
     });
-    Trained {
+    TrainedModel {
         title: "A model of steps of parallel training".to_owned(),
         subtitle: format!("Fitted on {count}."),
         answer: format!(
@@ -353,24 +353,24 @@ fn trained(model: &StepModel) -> Trained {
             mean_and_median(model.left_out_percent(), &off)
         ),
         errors: model.left_out().iter().filter(compared).map(error).collect(),
-        predictions: Predictions { what: "step (ms)", series: by_tensor_degree(model) },
+        predictions: LeftOutPredictions { what: "step (ms)", series: by_tensor_degree(model) },
         tables: vec![left_out(model)],
         parameters: Some(parameters(model)),
     }
 }
 
 /// Steps that were predicted without their measurement, by degree of tensor parallelism.
-fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<Prediction>)> {
-    let mut series: BTreeMap<u64, Vec<Prediction>> = BTreeMap::new();
+fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<LeftOutPrediction>)> {
+    let mut series: BTreeMap<u64, Vec<LeftOutPrediction>> = BTreeMap::new();
     for LeftOutRow { measured: row, predicted_ms, deviations } in model.rows_left_out() {
-        let name = plan_table::words(&row.plan);
-        let prediction = Prediction { name, measured: row.step_ms, predicted: predicted_ms, deviations };
+        let name = plan_table::degrees_text(&row.plan);
+        let prediction = LeftOutPrediction { name, measured: row.step_ms, predicted: predicted_ms, deviations };
         series.entry(row.plan.tensor_parallel).or_default().push(prediction);
     }
     series.into_iter().map(|(degree, points)| (format!("tensor parallel {degree}"), points)).collect()
 }
 
-impl Section for Train {
+impl Section for TrainModel {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         Ok(Outline {
             steps: vec![format!("fits the plans of {}", self.plans.display())],
@@ -383,7 +383,7 @@ impl Section for Train {
             true => staged::plans(plans).map(drop),
             false => plans_csv::read_measured(plans).map(drop),
         })
-        .check_each("allreduce", |table| AllReduce::default().add(table)))
+        .check_each("allreduce", |table| AllReduceTimes::default().add(table)))
     }
 }
 
@@ -412,7 +412,7 @@ fn parameters(model: &StepModel) -> Table {
     table
 }
 
-impl Predict {
+impl PredictPlans {
     fn parse(values: &Values<'_>, model: PathBuf, out: Option<PathBuf>) -> Result<Self> {
         check_unused(
             values,
@@ -423,7 +423,7 @@ impl Predict {
         if plans.is_some() {
             check_unused(values, &["gpu", "operations"], "this is for operations, and plans are given")?;
         }
-        Ok(Predict { model, plans, operations, gpu: values.get("gpu")?, out, overwrite: values.get("overwrite")? })
+        Ok(PredictPlans { model, plans, operations, gpu: values.get("gpu")?, out, overwrite: values.get("overwrite")? })
     }
 
     fn check_out(&self) -> Result<()> {
@@ -449,7 +449,7 @@ impl Predict {
     }
 }
 
-impl Verb for Predict {
+impl Verb for PredictPlans {
     /// Predicts every plan; compares with what was measured where the file holds it.
     ///
     /// # Errors
@@ -457,14 +457,14 @@ impl Verb for Predict {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_out()?;
         match model_file::load(&self.model)? {
-            Model::Plans(model) => self.predict(&model, context),
-            Model::Staged(model) => staged::predict(self, &model, context),
-            Model::Operations(model) => self.operations()?.run(&model, context),
+            CostModel::Plans(model) => self.predict(&model, context),
+            CostModel::Staged(model) => staged::predict(self, &model, context),
+            CostModel::Operations(model) => self.operations()?.run(&model, context),
         }
     }
 }
 
-impl Predict {
+impl PredictPlans {
     fn predict(&self, model: &StepModel, context: &mut Context) -> Result<Summary> {
         staged::check_is_table(self.plans()?)?;
         let (rows, ignored) = plans_csv::read_with_ignored(self.plans()?)?;
@@ -477,10 +477,10 @@ impl Predict {
         if let Some(out) = &self.out {
             overwrite::save(out, whole.to_csv(), self.overwrite)?;
         }
-        let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
+        let plans: Vec<TransformerPlan> = rows.iter().map(|row| row.plan).collect();
         Ok(Summary {
-            answer: compared(&rows, &steps, &fitted),
-            tables: vec![predictions(&rows, &steps, &fitted, &plan_table::differing(&plans))],
+            answer: error_sentence(&rows, &steps, &fitted),
+            tables: vec![predictions(&rows, &steps, &fitted, &plan_table::differing_numbers(&plans))],
             files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
             json: json!({ "predictions": whole.to_json(), "warnings": context.warnings() }),
             ..Summary::default()
@@ -488,7 +488,7 @@ impl Predict {
     }
 }
 
-fn predictions(rows: &[Row], steps: &[PredictedStep], fitted: &[bool], places: &[usize]) -> Table {
+fn predictions(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool], places: &[usize]) -> Table {
     let is_measured = rows.iter().any(|row| row.step_ms.is_some());
     let mut columns = plan_table::columns(places, &rows[0].plan);
     columns.extend([
@@ -510,7 +510,7 @@ fn predictions(rows: &[Row], steps: &[PredictedStep], fitted: &[bool], places: &
 }
 
 /// How far predictions are from what was measured.
-fn compared(rows: &[Row], steps: &[PredictedStep], fitted: &[bool]) -> String {
+fn error_sentence(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool]) -> String {
     let pairs = rows.iter().zip(steps).zip(fitted);
     let measured = pairs.filter_map(|((row, step), fitted)| Some((*fitted, (row.step_ms?, step))));
     scored(measured.collect(), "measured plan", |measured: &[(f64, &PredictedStep)]| {
@@ -534,9 +534,9 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::time::SystemTime;
 
-    fn train(out: PathBuf) -> Train {
+    fn train(out: PathBuf) -> TrainModel {
         let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vtrain/plans.csv");
-        Train { plans, allreduce: Vec::new(), layers: Vec::new(), links: None, shape: None, out, overwrite: false }
+        TrainModel { plans, allreduce: Vec::new(), layers: Vec::new(), links: None, shape: None, out, overwrite: false }
     }
 
     fn context(is_cancelled: bool) -> Context {
@@ -550,11 +550,11 @@ mod tests {
     fn a_fit_writes_a_model_and_its_page() {
         let folder = tempfile::tempdir().unwrap();
         let tests = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
-        let staged = Train {
+        let staged = TrainModel {
             plans: tests("sailor/plans.json"),
             layers: vec![tests("sailor/layers_OPT-350_GH-96.json")],
             links: Some(tests("sailor/network_coefficients.json")),
-            shape: Some(Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 }),
+            shape: Some(NetworkShape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 }),
             ..train(folder.path().join("staged.json"))
         };
         for (train, part) in [(train(folder.path().join("model.json")), "tensor parallel 4"), (staged, "N32_D16")] {
@@ -581,7 +581,7 @@ mod tests {
         train(model.clone()).run(&mut context(false)).unwrap();
         let predict = |out: &Path, overwrite| {
             let (plans, out) = (Some(plans.clone()), Some(out.to_owned()));
-            Predict { model: model.clone(), plans, operations: None, gpu: None, out, overwrite }
+            PredictPlans { model: model.clone(), plans, operations: None, gpu: None, out, overwrite }
                 .run(&mut context(false))
         };
         let refusal = |out: &Path, overwrite| {
@@ -593,7 +593,7 @@ mod tests {
         assert!(refusal(&measured, false).contains("did not write"));
         assert!([&plans, &model].into_iter().all(|input| refusal(input, true).contains("an input would be replaced")));
         assert!(predict(&out, false).is_ok() && predict(&out, false).is_ok());
-        let own = Train { plans: measured.clone(), overwrite: true, ..train(measured.clone()) };
+        let own = TrainModel { plans: measured.clone(), overwrite: true, ..train(measured.clone()) };
         assert!(own.run(&mut context(false)).unwrap_err().to_string().contains("an input would be replaced"));
     }
 
@@ -606,7 +606,8 @@ mod tests {
         train.run(&mut context(false)).unwrap();
         let answer = |plans: &Path| {
             let (plans, out) = (Some(plans.to_owned()), Some(out.clone()));
-            let predict = Predict { model: model.clone(), plans, operations: None, gpu: None, out, overwrite: false };
+            let predict =
+                PredictPlans { model: model.clone(), plans, operations: None, gpu: None, out, overwrite: false };
             predict.run(&mut context(false)).unwrap().answer
         };
         let text = fs::read_to_string(&train.plans).unwrap();
@@ -640,7 +641,7 @@ mod tests {
             let plans = folder.path().join("plans.csv");
             fs::write(&plans, format!("{header}\n{rows}")).unwrap();
             let mut context = context(false);
-            Train { plans, ..train(folder.path().join("model.json")) }.run(&mut context).unwrap();
+            TrainModel { plans, ..train(folder.path().join("model.json")) }.run(&mut context).unwrap();
             let said = context.warnings().iter().filter(|warning| !warning.contains("all-reduces"));
             said.cloned().collect::<Vec<String>>()
         };

@@ -3,13 +3,16 @@
 
 use super::cost_model::watch;
 use super::plan_table;
-use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, page_of, scored};
-use crate::model_file::{self, Model};
+use super::trained::{
+    LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel, interrupted, page_of, scored,
+};
+use crate::model_file::{self, CostModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Percent, counted};
 use perf4sight_base::{overwrite, stats};
 use perf4sight_operations::{
-    Estimate, Group, LeftOut, OperationModel, Predicted, Row, files_read, read_folder, read_table, rows_to_csv,
+    LeftOutGroup, LeftOutGroups, OperationModel, OperationRow, PredictedOperation, TimeEstimate, files_read,
+    read_folder, read_table, rows_to_csv,
 };
 use perf4sight_report::{Cell, Column, Rows, Table, significant};
 use perf4sight_verb::config::Values;
@@ -108,7 +111,7 @@ impl Verb for TrainOperations {
             "warnings": context.warnings(),
         });
         let trained = trained(&model);
-        let files = files.write(&Model::Operations(Box::new(model)), &trained, context)?;
+        let files = files.write(&CostModel::Operations(Box::new(model)), &trained, context)?;
         let column = Column::number("left_out_percent", "error of networks left out");
         Ok(Summary {
             answer: trained.answer,
@@ -121,29 +124,29 @@ impl Verb for TrainOperations {
     }
 }
 
-fn trained(model: &OperationModel) -> Trained {
+fn trained(model: &OperationModel) -> TrainedModel {
     let groups = || left_out(model).flat_map(|one| &one.groups);
-    let error = |group: &Group| LeftOutError {
+    let error = |group: &LeftOutGroup| LeftOutError {
         name: group.name.clone(),
         mean: group.mean_percent,
         nine_of_ten: Some(group.nine_of_ten_percent()),
     };
-    let prediction = |one: &Predicted| Prediction {
+    let prediction = |one: &PredictedOperation| LeftOutPrediction {
         name: one.name.clone(),
         measured: one.measured_us,
         predicted: one.predicted_us,
         deviations: None,
     };
-    let series = |one: &LeftOut| {
+    let series = |one: &LeftOutGroups| {
         let all = one.groups.iter().flat_map(|group| &group.predicted);
         (format!("{} left out", one.what), all.map(prediction).collect())
     };
-    Trained {
+    TrainedModel {
         title: "A model of operations on GPUs".to_owned(),
         subtitle: format!("Fitted on {}.", counted(model.rows() as u64, "operation")),
-        answer: answer(model),
+        answer: answer_text(model),
         errors: groups().map(error).collect(),
-        predictions: Predictions { what: "operation (us)", series: left_out(model).map(series).collect() },
+        predictions: LeftOutPredictions { what: "operation (us)", series: left_out(model).map(series).collect() },
         tables: vec![self::groups(model), classes(model)],
         parameters: Some(parameters(model)),
     }
@@ -162,7 +165,7 @@ impl TrainOperations {
     }
 
     /// The table of rows, if it is asked for, and its file, which may be written.
-    fn table(&self, rows: &[Row], read: &[PathBuf]) -> Result<Option<(&PathBuf, String)>> {
+    fn table(&self, rows: &[OperationRow], read: &[PathBuf]) -> Result<Option<(&PathBuf, String)>> {
         let Some(file) = &self.rows else { return Ok(None) };
         overwrite::check_inputs(file, self.inputs(read))?;
         if [self.out.clone(), page_of(&self.out)].contains(file) {
@@ -187,7 +190,7 @@ impl TrainOperations {
         self.table(&found.rows, &read).map(drop)
     }
 
-    fn check_precisions(&self, rows: &[Row]) -> Result<()> {
+    fn check_precisions(&self, rows: &[OperationRow]) -> Result<()> {
         let has = |half: bool| rows.iter().any(|row| row.element.is_half() == half);
         match self.both_precisions && !(has(true) && has(false)) {
             false => Ok(()),
@@ -223,7 +226,7 @@ fn with_interval((mean, interval): (f64, Option<[f64; 2]>)) -> String {
     }
 }
 
-fn answer(model: &OperationModel) -> String {
+fn answer_text(model: &OperationModel) -> String {
     let gpus: Vec<&str> = model.measured().collect();
     let by_network = model.by_network();
     let left_out = match by_network.what.as_str() {
@@ -248,7 +251,7 @@ fn answer(model: &OperationModel) -> String {
     std::iter::once(known).chain(unknown).collect::<Vec<_>>().join(" ")
 }
 
-fn left_out(model: &OperationModel) -> impl Iterator<Item = &LeftOut> {
+fn left_out(model: &OperationModel) -> impl Iterator<Item = &LeftOutGroups> {
     std::iter::once(model.by_network()).chain(model.by_gpu())
 }
 
@@ -295,14 +298,14 @@ impl PredictOperations {
         let predicted = rows.iter().map(|row| self.predict(model, row)).collect::<Result<Vec<_>>>();
         let predicted = predicted.map_err(|error| error.file(&self.operations))?;
         self.unmeasured(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
-        unlike(&rows, &predicted).into_iter().for_each(|warning| context.warn(warning));
+        unmeasured_warning(&rows, &predicted).into_iter().for_each(|warning| context.warn(warning));
         let fitted = rows.iter().map(|row| self.is_fitted(model, row)).collect::<Result<Vec<bool>>>()?;
         let table = table(&rows, &predicted, &fitted);
         if let Some(out) = &self.out {
             overwrite::save(out, table.to_csv(), self.overwrite)?;
         }
         Ok(Summary {
-            answer: self.compared(model, &rows, &predicted, &fitted),
+            answer: self.error_sentence(model, &rows, &predicted, &fitted),
             files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
             json: json!({ "predictions": table.to_json(), "warnings": context.warnings() }),
             tables: vec![table],
@@ -311,7 +314,7 @@ impl PredictOperations {
     }
 
     /// The GPU of a row: that of the request, or its own.
-    fn gpu<'r>(&'r self, row: &'r Row) -> Result<&'r str> {
+    fn gpu<'r>(&'r self, row: &'r OperationRow) -> Result<&'r str> {
         match (&self.gpu, row.gpu.as_str()) {
             (Some(gpu), _) => Ok(gpu),
             (None, "") => Err(Error::usage("the rows name no GPU").expected("a column gpu, or --gpu NAME")),
@@ -320,26 +323,32 @@ impl PredictOperations {
     }
 
     /// Whether the model was fitted on the row's network, and on its GPU.
-    fn is_fitted(&self, model: &OperationModel, row: &Row) -> Result<bool> {
+    fn is_fitted(&self, model: &OperationModel, row: &OperationRow) -> Result<bool> {
         let network = !row.network.is_empty() && model.by_network().groups.iter().any(|one| one.name == row.network);
         Ok(network && model.device(self.gpu(row)?)?.measured)
     }
 
     /// What was measured on the GPU of the request; on others it says nothing of the predictions.
-    fn compared(&self, model: &OperationModel, rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> String {
+    fn error_sentence(
+        &self,
+        model: &OperationModel,
+        rows: &[OperationRow],
+        predicted: &[TimeEstimate],
+        fitted: &[bool],
+    ) -> String {
         let name = |gpu: &str| model.device(gpu).map(|device| device.name).ok();
         let asked = self.gpu.as_deref().and_then(name);
-        let is_own = |row: &Row| self.gpu.is_none() || row.gpu.is_empty() || name(&row.gpu) == asked;
+        let is_own = |row: &OperationRow| self.gpu.is_none() || row.gpu.is_empty() || name(&row.gpu) == asked;
         let own = rows.iter().zip(predicted).zip(fitted).filter(|((row, _), _)| is_own(row) && row.time_us > 0.0);
-        scored(own.map(|(pair, fitted)| (*fitted, pair)).collect(), "measured operation", compared)
+        scored(own.map(|(pair, fitted)| (*fitted, pair)).collect(), "measured operation", error_text)
     }
 
-    fn predict(&self, model: &OperationModel, row: &Row) -> Result<Estimate> {
+    fn predict(&self, model: &OperationModel, row: &OperationRow) -> Result<TimeEstimate> {
         model.predict(row, &model.device(self.gpu(row)?)?)
     }
 
     /// A warning for each GPU that was never measured.
-    fn unmeasured(&self, model: &OperationModel, rows: &[Row]) -> Result<Vec<String>> {
+    fn unmeasured(&self, model: &OperationModel, rows: &[OperationRow]) -> Result<Vec<String>> {
         let mut names: Vec<&str> = rows.iter().map(|row| self.gpu(row)).collect::<Result<_>>()?;
         names.sort_unstable();
         names.dedup();
@@ -351,8 +360,8 @@ impl PredictOperations {
     }
 }
 
-fn table(rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> Table {
-    let measured = |row: &Row| if row.time_us > 0.0 { Cell::from(row.time_us) } else { Cell::from("") };
+fn table(rows: &[OperationRow], predicted: &[TimeEstimate], fitted: &[bool]) -> Table {
+    let measured = |row: &OperationRow| if row.time_us > 0.0 { Cell::from(row.time_us) } else { Cell::from("") };
     Rows::new(
         "Predicted operations; nine of ten measurements are expected in the interval",
         rows.iter().zip(predicted).zip(fitted),
@@ -372,9 +381,10 @@ fn table(rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> Table {
 }
 
 /// That operations are unlike all measured ones, with the one that is least certain.
-fn unlike(rows: &[Row], predicted: &[Estimate]) -> Option<String> {
-    let unlike: Vec<(&Row, &Estimate)> = rows.iter().zip(predicted).filter(|(_, one)| one.unlike).collect();
-    let width = |one: &Estimate| one.interval_us.1 / one.interval_us.0;
+fn unmeasured_warning(rows: &[OperationRow], predicted: &[TimeEstimate]) -> Option<String> {
+    let unlike: Vec<(&OperationRow, &TimeEstimate)> =
+        rows.iter().zip(predicted).filter(|(_, one)| one.unlike).collect();
+    let width = |one: &TimeEstimate| one.interval_us.1 / one.interval_us.0;
     let (row, least_certain) = unlike.iter().max_by(|(_, one), (_, other)| width(one).total_cmp(&width(other)))?;
     Some(format!(
         "{} of {} are unlike those measured of their class, mostly in size: their times rest on what is usual of GPUs ({} {}: {} to {} us)",
@@ -388,7 +398,7 @@ fn unlike(rows: &[Row], predicted: &[Estimate]) -> Option<String> {
 }
 
 /// How far predictions of operations are from what was measured.
-fn compared(measured: &[(&Row, &Estimate)]) -> String {
+fn error_text(measured: &[(&OperationRow, &TimeEstimate)]) -> String {
     let off = measured.iter().map(|(row, one)| 100.0 * (one.time_us / row.time_us - 1.0).abs()).collect::<Vec<_>>();
     let held = measured.iter().filter(|(row, one)| (one.interval_us.0..=one.interval_us.1).contains(&row.time_us));
     format!(

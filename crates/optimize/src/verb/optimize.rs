@@ -2,13 +2,13 @@
 
 use super::choose_plan::ChoosePlan;
 use super::half_precision;
-use super::strategy::{SEARCHES, Strategy};
-use crate::passes::{PASSES, Wanted};
-use crate::search::{Search, SearchMethod, Searches};
+use super::strategy::{OptimizeTraces, SEARCHES};
+use crate::passes::{PASSES, PassSettings};
+use crate::search::{SearchMethod, SearchOptions, SearchSettings};
 use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_replay::communication::Algorithm;
-use perf4sight_replay::request::Request;
+use perf4sight_replay::communication::CollectiveAlgorithm;
+use perf4sight_replay::request::ReplayRequest;
 use perf4sight_step::workload::Optimizer as UpdateRule;
 use perf4sight_verb::config::Conflicts::WithAllBut;
 use perf4sight_verb::config::Missing::{Literal, Unset};
@@ -20,14 +20,14 @@ use std::path::PathBuf;
 pub static SPEC: Spec = Spec {
     table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] },
     subject: Noun { one: "change", several: "changes" },
-    parse: |values| Ok(Box::new(Optimize::parse(values)?)),
+    parse: |values| Ok(Box::new(OptimizeVerb::parse(values)?)),
 };
 
 /// `perf4sight optimize`.
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] },
     after_help: AFTER_HELP,
-    parse: |values| Ok(Box::new(Optimize::parse(values)?)),
+    parse: |values| Ok(Box::new(OptimizeVerb::parse(values)?)),
 };
 
 const ABOUT: &str =
@@ -65,7 +65,7 @@ const SETTINGS: &[Setting] = &[
         .value("FILE")
         .help("Names of the operations that may be fused, one a line; by default all that compilers fuse."),
     path("clusters").value("FILE").help("A cluster_mapping.txt, which assigns operations to groups: gradients that one group computes are reduced together (from_opfs2tsfs)."),
-    word("algorithm", Algorithm::names).or("ring").help("How collective operations are done."),
+    word("algorithm", CollectiveAlgorithm::names).or("ring").help("How collective operations are done."),
     path("nccl_tests")
         .value("FILE")
         .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones."),
@@ -103,16 +103,16 @@ fn optimizers() -> Vec<&'static str> {
 
 /// The request.
 #[derive(Debug)]
-enum Optimize {
+enum OptimizeVerb {
     Plans(ChoosePlan),
-    Traces(Box<Strategy>),
+    Traces(Box<OptimizeTraces>),
 }
 
-impl Optimize {
+impl OptimizeVerb {
     fn parse(values: &Values<'_>) -> Result<Self> {
         match values.get::<Option<PathBuf>>("plans")? {
-            Some(plans) => Ok(Optimize::Plans(plan(values, plans)?)),
-            None => Ok(Optimize::Traces(Box::new(strategy(values)?))),
+            Some(plans) => Ok(OptimizeVerb::Plans(plan(values, plans)?)),
+            None => Ok(OptimizeVerb::Traces(Box::new(strategy(values)?))),
         }
     }
 }
@@ -133,7 +133,7 @@ fn plan(values: &Values<'_>, plans: PathBuf) -> Result<ChoosePlan> {
     })
 }
 
-fn strategy(values: &Values<'_>) -> Result<Strategy> {
+fn strategy(values: &Values<'_>) -> Result<OptimizeTraces> {
     let traces: Vec<PathBuf> = values.get("traces")?;
     if traces.is_empty() {
         return Err(Error::usage("neither traces nor plans are given")
@@ -144,18 +144,18 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
             .error("model", "it predicts the steps of plans, and there are none")
             .expected(values.written_as("plans", "FILE")));
     }
-    let request = Request::parse(values, Vec::new())?;
+    let request = ReplayRequest::parse(values, Vec::new())?;
     let out = values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize"));
-    let first = Search {
+    let first = SearchOptions {
         optimizer: values.named("optimizer", SearchMethod::parse)?,
         seed: values.get("seed")?,
         moves: values.get("moves")?,
     };
-    Ok(Strategy {
+    Ok(OptimizeTraces {
         traces,
         passes: values.get("pass")?,
-        wanted: Wanted {
-            searches: Searches { first, count: values.get("searches")?, folder: out.join(SEARCHES) },
+        wanted: PassSettings {
+            searches: SearchSettings { first, count: values.get("searches")?, folder: out.join(SEARCHES) },
             simulate: values.get("simulate")?,
             candidates: values.get("xla_candidate_path")?,
             clusters: values.get("clusters")?,
@@ -179,27 +179,27 @@ fn network(values: &Values<'_>) -> Result<Option<SimulatedStep>> {
     Ok(Some(SimulatedStep { network, batch, optimizer: values.named("update", UpdateRule::parse)? }))
 }
 
-impl Verb for Optimize {
+impl Verb for OptimizeVerb {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         match self {
-            Optimize::Plans(plans) => plans.run(context),
-            Optimize::Traces(strategy) => strategy.run(context),
+            OptimizeVerb::Plans(plans) => plans.run(context),
+            OptimizeVerb::Traces(strategy) => strategy.run(context),
         }
     }
 }
 
-impl Section for Optimize {
+impl Section for OptimizeVerb {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         match self {
-            Optimize::Plans(plans) => Ok(plans.outline()),
-            Optimize::Traces(strategy) => strategy.outline(),
+            OptimizeVerb::Plans(plans) => Ok(plans.outline()),
+            OptimizeVerb::Traces(strategy) => strategy.outline(),
         }
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
         match self {
-            Optimize::Plans(_) => None,
-            Optimize::Traces(strategy) => strategy.searches_something().then_some(&**strategy),
+            OptimizeVerb::Plans(_) => None,
+            OptimizeVerb::Traces(strategy) => strategy.searches_something().then_some(&**strategy),
         }
     }
 }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use perf4sight_verb::config::{Document, Entry, Origin, Value};
 
-    fn parsed(arguments: &[(&str, &str)]) -> Result<Optimize> {
+    fn parsed(arguments: &[(&str, &str)]) -> Result<OptimizeVerb> {
         let table = Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] };
         let entry = |(key, word): &(&str, &str)| {
             let setting = table.setting(key).unwrap();
@@ -222,12 +222,12 @@ mod tests {
             Entry { key: (*key).to_owned(), value, origin: Origin::Argument(setting.spelled()) }
         };
         let document = Document::of_arguments("optimize", arguments.iter().map(entry).collect());
-        Optimize::parse(&Values::of_arguments(&document, &table)?)
+        OptimizeVerb::parse(&Values::of_arguments(&document, &table)?)
     }
 
     #[test]
     fn traces_or_plans_are_optimized() {
-        let Ok(Optimize::Traces(strategy)) =
+        let Ok(OptimizeVerb::Traces(strategy)) =
             parsed(&[("traces", "traces"), ("pass", "tensor_fusion,amp"), ("memory_budget", "16GiB")])
         else {
             panic!("traces give no strategy")
@@ -238,7 +238,7 @@ mod tests {
             (PathBuf::from("optimize"), SearchMethod::Mcmc)
         );
         let plans = parsed(&[("plans", "plans.csv"), ("model", "model.json")]);
-        assert!(matches!(plans, Ok(Optimize::Plans(_))));
+        assert!(matches!(plans, Ok(OptimizeVerb::Plans(_))));
     }
 
     #[test]

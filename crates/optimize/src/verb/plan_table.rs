@@ -1,36 +1,36 @@
 //! Plans as rows of tables, and what is warned of them.
 
-use crate::plan::Plan;
-use crate::step::{LeftOut, PredictedStep};
+use crate::plan::TransformerPlan;
+use crate::step::{LeftOutPlans, PredictedStep};
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::Context;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of GPUs, by its name in [`crate::plan::Plan::numbers`].
+/// The number of GPUs, by its name in [`crate::plan::TransformerPlan::numbers`].
 const GPUS: &str = "gpus";
 /// Values of a number that a warning names.
 const NAMED: usize = 5;
 
-/// The numbers in which plans differ: places in [`Plan::numbers`].
-pub(super) fn differing(plans: &[Plan]) -> Vec<usize> {
-    let Some(first) = plans.first().map(Plan::numbers) else { return Vec::new() };
+/// The numbers in which plans differ: places in [`TransformerPlan::numbers`].
+pub(super) fn differing_numbers(plans: &[TransformerPlan]) -> Vec<usize> {
+    let Some(first) = plans.first().map(TransformerPlan::numbers) else { return Vec::new() };
     let differs = |place: &usize| plans.iter().any(|plan| plan.numbers()[*place] != first[*place]);
     (0..first.len()).filter(differs).collect()
 }
 
 /// Columns of these numbers.
-pub(super) fn columns(places: &[usize], plan: &Plan) -> Vec<Column> {
+pub(super) fn columns(places: &[usize], plan: &TransformerPlan) -> Vec<Column> {
     let names = plan.numbers();
     places.iter().map(|place| Column::number(names[*place].0, names[*place].0.replace('_', " "))).collect()
 }
 
 /// Cells of these numbers.
-pub(super) fn cells(places: &[usize], plan: &Plan) -> Vec<Cell> {
+pub(super) fn cells(places: &[usize], plan: &TransformerPlan) -> Vec<Cell> {
     places.iter().map(|place| Cell::from(plan.numbers()[*place].1)).collect()
 }
 
 /// "tensor 2 x data 2 x pipeline 1, micro-batch 4".
-pub(super) fn words(plan: &Plan) -> String {
+pub(super) fn degrees_text(plan: &TransformerPlan) -> String {
     format!(
         "tensor {} x data {} x pipeline {}, micro-batch {}",
         plan.tensor_parallel, plan.data_parallel, plan.pipeline_parallel, plan.micro_batch
@@ -38,7 +38,7 @@ pub(super) fn words(plan: &Plan) -> String {
 }
 
 /// "each plan", "tensor parallel 8".
-pub(super) fn left_out(one: &LeftOut) -> String {
+pub(super) fn left_out(one: &LeftOutPlans) -> String {
     match one.value {
         Some(value) => format!("{} {value}", one.what),
         None => one.what.clone(),

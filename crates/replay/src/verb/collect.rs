@@ -4,7 +4,7 @@ use super::interrupted;
 use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
 use super::until_cancelled::UntilCancelled;
-use crate::ranks::Job;
+use crate::ranks::TrainingJob;
 use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -57,7 +57,7 @@ impl Verb for Collect {
         self.check()?;
         let progress = context.console.progress(2, "reading traces");
         let traces = self.traces.clone();
-        let analysis = interruptible(&context.cancel, move || Job::read(&traces).map(Analysis::of))?;
+        let analysis = interruptible(&context.cancel, move || TrainingJob::read(&traces).map(Analysis::new))?;
         let Some(analysis) = analysis else { return Ok(interrupted()) };
         progress.advance(1);
         progress.doing("writing");

@@ -1,7 +1,7 @@
 //! Writes `replay.csv`: a row for each rank's part in each exchange.
 
 use crate::Analysis;
-use crate::waiting::Timed;
+use crate::waiting::TimedExchange;
 use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_report::{Column, Table};
 
@@ -9,7 +9,7 @@ use perf4sight_report::{Column, Table};
 const LISTED: usize = 200_000;
 
 /// The whole table.
-pub(super) fn of(analysis: &Analysis) -> Table {
+pub(super) fn to_table(analysis: &Analysis) -> Table {
     let columns = [
         Column::text("step", "step"),
         Column::number("exchange", "exchange"),
@@ -48,6 +48,8 @@ pub(super) fn of(analysis: &Analysis) -> Table {
     table
 }
 
-fn parts(timed: &Timed) -> impl Iterator<Item = (&Timed, (usize, perf4sight_traces::intervals::Interval))> {
+fn parts(
+    timed: &TimedExchange,
+) -> impl Iterator<Item = (&TimedExchange, (usize, perf4sight_traces::intervals::Interval))> {
     timed.parts.iter().map(move |part| (timed, *part))
 }

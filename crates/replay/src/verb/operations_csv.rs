@@ -3,7 +3,7 @@
 
 use super::tables::replayed::kind;
 use crate::graph::NodeId;
-use crate::replayed::Replayed;
+use crate::replayed::ReplayedJob;
 use crate::simulate::{sensitivity, slack};
 use perf4sight_base::units::Milliseconds;
 use perf4sight_report::{Column, Table};
@@ -12,7 +12,7 @@ use perf4sight_report::{Column, Table};
 const LISTED: usize = 200_000;
 
 /// The whole table, in the order of the starts.
-pub(super) fn of(replayed: &Replayed) -> Table {
+pub(super) fn to_table(replayed: &ReplayedJob) -> Table {
     let columns = [
         Column::number("rank", "rank"),
         Column::text("on", "thread, stream or link"),

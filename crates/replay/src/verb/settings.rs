@@ -1,7 +1,7 @@
 //! The settings of `[replay]` and `perf4sight replay`.
 
 use super::traces::TRACES;
-use crate::communication::Algorithm;
+use crate::communication::CollectiveAlgorithm;
 use perf4sight_record::settings as record;
 use perf4sight_verb::config::Missing::Unset;
 use perf4sight_verb::config::{Setting, Table, flag, number, path, text, word};
@@ -18,7 +18,7 @@ pub(super) const TABLE: Table = Table {
             flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
             text("what_if").many().value("CHANGE")
                 .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'bucket_cap_mb = 8' and others (replay --help lists them, docs/replay.md with what they assume). Join the changes of one what-if with semicolons."),
-            word("algorithm", Algorithm::names).or("ring")
+            word("algorithm", CollectiveAlgorithm::names).or("ring")
                 .help("How collective operations are done."),
             number("plain_step_ms", 1e-6).value("MS")
                 .help("Milliseconds of a step without the profiler, the mean of many; what recording adds is then taken out. What perf4sight record timed is known without it."),

@@ -9,7 +9,7 @@ use crate::verb::tables::Whose;
 use crate::{Idle, RankBreakdown, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Block, Chart, Colour, Plot, Rows, Series, Table, Texture};
-use perf4sight_traces::{Ranked, Trace};
+use perf4sight_traces::{RankTrace, Trace};
 use std::collections::BTreeMap;
 
 const VALUE: &str = "time per iteration (ms)";
@@ -73,7 +73,7 @@ struct Stream {
     share: Option<Percent>,
 }
 
-fn streams_of((ranked, rank): (&Ranked, &RankBreakdown)) -> Vec<Stream> {
+fn streams_of((ranked, rank): (&RankTrace, &RankBreakdown)) -> Vec<Stream> {
     let mut works: BTreeMap<_, i64> = BTreeMap::new();
     for (track, time) in rank.counted().flat_map(|iteration| &iteration.device.streams) {
         *works.entry(*track).or_default() += time;

@@ -5,7 +5,7 @@ use super::{Typical, milliseconds};
 use crate::{Frame, TimeCategory};
 use perf4sight_base::units::counted;
 use perf4sight_report::{Axis, Block, Call, Chart, Flame, Plot, Series, Texture};
-use perf4sight_traces::Category;
+use perf4sight_traces::EventCategory;
 use perf4sight_traces::shortened::briefest;
 
 pub(super) fn blocks(typical: &Typical) -> Vec<Block> {
@@ -36,7 +36,7 @@ fn chart(typical: &Typical) -> Chart {
     let series = TimeCategory::ALL.map(of).into_iter().filter(|series: &Series<Call>| !series.data.is_empty());
     let plot =
         Flame { value: Axis::linear("time per iteration (ms)"), whole: time(stacks.window), series: series.collect() };
-    let python = stacks.frames().iter().any(|frame| frame.kind == Category::Python);
+    let python = stacks.frames().iter().any(|frame| frame.kind == EventCategory::Python);
     let only =
         if python { "" } else { " Without Python in the trace there are operators and calls of the runtime alone." };
     let merged = match stacks.merged {

@@ -6,7 +6,7 @@ use crate::{Cost, RankBreakdown, Stacks, WorkCost, work_costs};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Block, Cell, Rows, Table};
 use perf4sight_traces::shortened::brief;
-use perf4sight_traces::{Category, Ranked};
+use perf4sight_traces::{EventCategory, RankTrace};
 
 /// The number of lines of each table, and of each kind of call in the table of another rank.
 const LINES: usize = 15;
@@ -17,10 +17,10 @@ const LEAST: f64 = 0.0005;
 const RANKS: usize = 8;
 
 /// The kinds of calls, with the heading and title of their tables.
-const KINDS: [(Category, &str, &str); 3] = [
-    (Category::Python, "function", "The longest functions"),
-    (Category::Operator, "operator", "The longest operators"),
-    (Category::Runtime, "CUDA call", "The longest calls of the accelerator's runtime"),
+const KINDS: [(EventCategory, &str, &str); 3] = [
+    (EventCategory::Python, "function", "The longest functions"),
+    (EventCategory::Operator, "operator", "The longest operators"),
+    (EventCategory::Runtime, "CUDA call", "The longest calls of the accelerator's runtime"),
 ];
 
 /// The tables of the rank shown in full, and folded ones of the others.
@@ -32,7 +32,7 @@ pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
     let mut blocks = vec![Block::Text(
         "Own time is the time in a call itself, as in the categories above; total time includes the calls that it makes. Both are per iteration. While the main thread waits for other threads, their calls count instead.".to_owned(),
     )];
-    if !typical.ranked.trace.events.iter().any(|event| event.category == Category::Python) {
+    if !typical.ranked.trace.events.iter().any(|event| event.category == EventCategory::Python) {
         blocks.push(Block::Text("Calls of Python are not in the trace, so that its functions are unknown.".to_owned()));
     }
     blocks.extend(some.map(|(costs, one, title)| Block::Table(calls(&costs, one, title, scale))));
@@ -99,7 +99,7 @@ fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
         .table()
 }
 
-fn other(run: &Run, ranked: &Ranked, rank: &RankBreakdown) -> Option<Table> {
+fn other(run: &Run, ranked: &RankTrace, rank: &RankBreakdown) -> Option<Table> {
     let stacks = run.stacks_of(rank)?;
     let scale = Scale::of(stacks);
     let calls = KINDS.into_iter().flat_map(|(kind, one, _)| {

@@ -16,7 +16,7 @@ use crate::{Iteration, Metric, RankBreakdown, Stacks, TimeCategory};
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Block, Cell, Fact, Page, Rows, Table, sentence};
-use perf4sight_traces::Ranked;
+use perf4sight_traces::RankTrace;
 use tables::Whose;
 
 pub(super) fn of(shown: &Shown) -> Page {
@@ -46,7 +46,7 @@ pub(super) fn of(shown: &Shown) -> Page {
 
 /// The rank and the iteration that are shown in full.
 struct Typical<'a> {
-    ranked: &'a Ranked,
+    ranked: &'a RankTrace,
     rank: &'a RankBreakdown,
     iteration: &'a Iteration,
     stacks: &'a Stacks,

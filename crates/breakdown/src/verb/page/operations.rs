@@ -9,7 +9,7 @@ use crate::{Operation, RankBreakdown, TimeCategory};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Axis, Block, Chart, Group, Plot, Rows, Series, StackedBars, Table, Whole};
 use perf4sight_traces::shortened::cut;
-use perf4sight_traces::{Names, Ranked};
+use perf4sight_traces::{NameTable, RankTrace};
 use std::collections::BTreeMap;
 
 /// With more ranks, only one rank has bars for each operation.
@@ -121,7 +121,7 @@ impl Operations {
 }
 
 impl OfRank {
-    fn of((ranked, rank): (&Ranked, &RankBreakdown)) -> Self {
+    fn of((ranked, rank): (&RankTrace, &RankBreakdown)) -> Self {
         let count = rank.counted().count().max(1) as f64;
         let mut times: BTreeMap<(Name, Set), f64> = BTreeMap::new();
         for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
@@ -152,7 +152,7 @@ impl OfRank {
     }
 }
 
-fn name(operation: Operation, names: &Names) -> Name {
+fn name(operation: Operation, names: &NameTable) -> Name {
     let place = match operation {
         Operation::Forward => 0,
         Operation::Backward => 1,

@@ -4,7 +4,7 @@ use crate::verb::run::Run;
 use crate::{Markers, RankBreakdown};
 use perf4sight_base::units::listed;
 use perf4sight_report::{Block, Fact, Rows, Table};
-use perf4sight_traces::Ranked;
+use perf4sight_traces::RankTrace;
 use perf4sight_traces::shortened::cut;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -62,7 +62,7 @@ fn ranks(run: &Run) -> Table {
         let all = rank.iterations.iter().flat_map(|iteration| &iteration.device.streams);
         all.map(|(track, _)| *track).collect::<BTreeSet<_>>().len()
     };
-    let file = |ranked: &Ranked| Some(cut(&ranked.trace.file.file_name()?.to_string_lossy(), ROOM));
+    let file = |ranked: &RankTrace| Some(cut(&ranked.trace.file.file_name()?.to_string_lossy(), ROOM));
     Rows::new("Traces", run.ranks())
         .number("rank", "rank", |(_, rank)| u64::from(rank.rank))
         .number("events", "events", |(ranked, _)| ranked.trace.events.len())

@@ -1,14 +1,14 @@
 //! The published call `analyze --option optimize`: its arguments become those of `optimize`.
 
-use super::{MEMORY, SEARCHES, Strategy};
-use crate::passes::{PASSES, Wanted};
-use crate::search::{Search, SearchMethod, Searches};
+use super::{MEMORY, OptimizeTraces, SEARCHES};
+use crate::passes::{PASSES, PassSettings};
+use crate::search::{SearchMethod, SearchOptions, SearchSettings};
 use crate::verb::half_precision;
 use crate::verb::operations::{self, TRAIN_AMP, TRAIN_GPU};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_replay::communication::Algorithm;
-use perf4sight_replay::request::Request;
+use perf4sight_replay::communication::CollectiveAlgorithm;
+use perf4sight_replay::request::ReplayRequest;
 use perf4sight_verb::Verb;
 use perf4sight_verb::config::{Setting, Values, flag, number, path, word};
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     }
 }
 
-fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
+fn strategy(values: &Values<'_>, sub_option: &str) -> Result<OptimizeTraces> {
     let mut traces: Vec<PathBuf> = values.get("path")?;
     let passes = passes(sub_option)?;
     let for_clusters = passes.iter().any(|pass| pass == FROM_CLUSTERS);
@@ -53,13 +53,13 @@ fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
         return Err(values.error("path", "there is no folder of traces").expected("--path TRACES,cluster_mapping.txt"));
     };
     let out = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| first.clone()).join(WORKSPACE);
-    let first = Search {
+    let first = SearchOptions {
         optimizer: values.named("optimizer", |word| SearchMethod::parse(&word.to_ascii_lowercase()))?,
         seed: 0,
         moves: MOVES,
     };
-    let wanted = Wanted {
-        searches: Searches { first, count: 1, folder: out.join(SEARCHES) },
+    let wanted = PassSettings {
+        searches: SearchSettings { first, count: 1, folder: out.join(SEARCHES) },
         simulate: values.get("simulate")?,
         candidates: values.get("xla_candidate_path")?,
         clusters,
@@ -68,11 +68,11 @@ fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
         network: None,
     };
     let algorithm = values.named("nccl_algo", |word| match word {
-        "TREE" => Ok(Algorithm::Tree),
-        _ => Ok(Algorithm::Ring),
+        "TREE" => Ok(CollectiveAlgorithm::Tree),
+        _ => Ok(CollectiveAlgorithm::Ring),
     })?;
-    let request = Request { algorithm, ..Request::default() };
-    Ok(Strategy { traces, passes, wanted, request, out })
+    let request = ReplayRequest { algorithm, ..ReplayRequest::default() };
+    Ok(OptimizeTraces { traces, passes, wanted, request, out })
 }
 
 /// Published words, and the names of passes.

@@ -6,7 +6,7 @@ use prost::Message;
 
 /// An operation.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Node {
+pub(super) struct ChakraOperation {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(string, tag = "2")]
@@ -23,12 +23,12 @@ pub(super) struct Node {
     #[prost(uint64, tag = "7")]
     pub duration_micros: u64,
     #[prost(message, repeated, tag = "10")]
-    pub attributes: Vec<Attribute>,
+    pub attributes: Vec<ChakraAttribute>,
 }
 
 /// An attribute: one of the values is there. Lists and bytes are not used.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Attribute {
+pub(super) struct ChakraAttribute {
     #[prost(string, tag = "1")]
     pub name: String,
     #[prost(double, optional, tag = "3")]
@@ -53,7 +53,7 @@ pub(super) struct Attribute {
     pub text: Option<String>,
 }
 
-/// The values of [`Node::kind`] that are used.
+/// The values of [`ChakraOperation::kind`] that are used.
 pub(super) const SEND: i32 = 5;
 pub(super) const RECEIVE: i32 = 6;
 pub(super) const COLLECTIVE: i32 = 7;
@@ -72,8 +72,8 @@ const COLLECTIVES: [&str; 10] = [
     "barrier",
 ];
 
-impl Node {
-    fn attribute(&self, name: &str) -> Option<&Attribute> {
+impl ChakraOperation {
+    fn attribute(&self, name: &str) -> Option<&ChakraAttribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
@@ -124,7 +124,7 @@ impl Node {
 ///
 /// # Errors
 /// A file without any node.
-pub(super) fn nodes(mut bytes: &[u8]) -> Result<(Vec<Node>, Option<String>)> {
+pub(super) fn nodes(mut bytes: &[u8]) -> Result<(Vec<ChakraOperation>, Option<String>)> {
     let (all, mut nodes) = (bytes.len(), Vec::new());
     let mut messages = 0u64;
     while !bytes.is_empty() {
@@ -135,7 +135,7 @@ pub(super) fn nodes(mut bytes: &[u8]) -> Result<(Vec<Node>, Option<String>)> {
         };
         bytes = rest;
         // The metadata of the file is no node.
-        match Node::decode(message) {
+        match ChakraOperation::decode(message) {
             Ok(node) if node.kind != 0 => nodes.push(node),
             Ok(_) | Err(_) if messages == 0 => {}
             Ok(_) => return finished(nodes, Some(format!("the message at byte {at} is a node of no type"))),
@@ -146,7 +146,7 @@ pub(super) fn nodes(mut bytes: &[u8]) -> Result<(Vec<Node>, Option<String>)> {
     finished(nodes, None)
 }
 
-fn finished(nodes: Vec<Node>, cut: Option<String>) -> Result<(Vec<Node>, Option<String>)> {
+fn finished(nodes: Vec<ChakraOperation>, cut: Option<String>) -> Result<(Vec<ChakraOperation>, Option<String>)> {
     match (nodes.is_empty(), cut) {
         (false, cut) => Ok((nodes, cut)),
         (true, cut) => {

@@ -15,16 +15,16 @@ const DEPTH: usize = 64;
 
 /// A value, whose items are indices of other values: several may share one.
 #[derive(Debug)]
-enum Node {
+enum PickleNode {
     Plain(Value),
     List(Vec<usize>),
     Dict(Vec<[usize; 2]>),
 }
 
-struct Reader<'a> {
+struct PickleReader<'a> {
     bytes: &'a [u8],
     at: usize,
-    nodes: Vec<Node>,
+    nodes: Vec<PickleNode>,
     stack: Vec<usize>,
     /// The height of the stack at each mark.
     marks: Vec<usize>,
@@ -37,7 +37,7 @@ struct Reader<'a> {
 /// Bytes that are no pickle or end too early, one that would run code, and one that contains itself or takes too much memory.
 pub(super) fn read(bytes: &[u8]) -> Result<Value> {
     let mut reader =
-        Reader { bytes, at: 0, nodes: Vec::new(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
+        PickleReader { bytes, at: 0, nodes: Vec::new(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
     loop {
         let at = reader.at;
         let code = reader.byte()?;
@@ -53,7 +53,7 @@ fn damaged(problem: &str) -> Error {
     Error::input(format!("is not a complete pickle: {problem}")).expected("a dump of PyTorch's flight recorder")
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PickleReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let taken = self.at.checked_add(count).and_then(|end| self.bytes.get(self.at..end));
         let taken = taken.ok_or_else(|| damaged("it ends in the middle"))?;
@@ -91,13 +91,13 @@ impl<'a> Reader<'a> {
         Ok(self.stack.split_off(mark.min(self.stack.len())))
     }
 
-    fn push(&mut self, node: Node) {
+    fn push(&mut self, node: PickleNode) {
         self.nodes.push(node);
         self.stack.push(self.nodes.len() - 1);
     }
 
     fn plain(&mut self, value: impl Into<Value>) {
-        self.push(Node::Plain(value.into()));
+        self.push(PickleNode::Plain(value.into()));
     }
 
     /// A text behind its length, which has so many bytes.
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
     fn tuple(&mut self, items: usize) -> Result<()> {
         let mut taken = (0..items).map(|_| self.pop()).collect::<Result<Vec<usize>>>()?;
         taken.reverse();
-        self.push(Node::List(taken));
+        self.push(PickleNode::List(taken));
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
             "01" => Value::Bool(true),
             text => text.parse::<i64>().map(Value::from).map_err(|_| damaged("it has a number that is none"))?,
         };
-        self.push(Node::Plain(value));
+        self.push(PickleNode::Plain(value));
         Ok(())
     }
 
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
     }
 
     fn add_items(&mut self, items: Vec<usize>) -> Result<()> {
-        let Some(Node::List(list)) = self.stack.last().map(|top| &mut self.nodes[*top]) else {
+        let Some(PickleNode::List(list)) = self.stack.last().map(|top| &mut self.nodes[*top]) else {
             return Err(damaged("it adds items to what is no list"));
         };
         list.extend(items);
@@ -164,8 +164,8 @@ impl<'a> Reader<'a> {
     fn add_pairs(&mut self, items: Vec<usize>) -> Result<()> {
         let (pairs, rest) = items.as_chunks::<2>();
         match self.stack.last().map(|top| &mut self.nodes[*top]) {
-            Some(Node::Dict(dict)) if rest.is_empty() => dict.extend(pairs),
-            Some(Node::Dict(_) | Node::List(_) | Node::Plain(_)) | None => {
+            Some(PickleNode::Dict(dict)) if rest.is_empty() => dict.extend(pairs),
+            Some(PickleNode::Dict(_) | PickleNode::List(_) | PickleNode::Plain(_)) | None => {
                 return Err(damaged("it adds pairs to what is no dictionary"));
             }
         }
@@ -230,16 +230,16 @@ impl<'a> Reader<'a> {
     /// Lists, tuples, sets and dictionaries, and what is added to them.
     fn container(&mut self, code: u8) -> Result<()> {
         match code {
-            b']' | b')' | 0x8f => self.push(Node::List(Vec::new())),
-            b'}' => self.push(Node::Dict(Vec::new())),
+            b']' | b')' | 0x8f => self.push(PickleNode::List(Vec::new())),
+            b'}' => self.push(PickleNode::Dict(Vec::new())),
             0x85..=0x87 => self.tuple(usize::from(code - 0x84))?,
             b't' | b'l' | 0x91 => {
                 let items = self.popped()?;
-                self.push(Node::List(items));
+                self.push(PickleNode::List(items));
             }
             b'd' => {
                 let items = self.popped()?;
-                self.push(Node::Dict(Vec::new()));
+                self.push(PickleNode::Dict(Vec::new()));
                 self.add_pairs(items)?;
             }
             b'a' => {
@@ -285,9 +285,9 @@ impl<'a> Reader<'a> {
             return Err(damaged("its lists contain themselves, or each other too deeply"));
         }
         match &self.nodes[node] {
-            Node::Plain(value) => Ok(value.clone()),
-            Node::List(items) => items.iter().map(|item| self.value(*item, depth + 1, left)).collect(),
-            Node::Dict(pairs) => {
+            PickleNode::Plain(value) => Ok(value.clone()),
+            PickleNode::List(items) => items.iter().map(|item| self.value(*item, depth + 1, left)).collect(),
+            PickleNode::Dict(pairs) => {
                 let mut map = Map::new();
                 for [key, value] in pairs {
                     let key = match self.value(*key, depth + 1, left)? {

@@ -7,7 +7,7 @@ use perf4sight_verb::{Context, Summary, Verb};
 use std::path::PathBuf;
 
 /// A verb that first warns of arguments that contradict the files, which are read as what they are.
-pub(super) struct Compared {
+pub(super) struct ComparedClaims {
     pub verb: Box<dyn Verb>,
     pub traces: Vec<PathBuf>,
     /// `--platform` and `--comm_backend`, if they are given.
@@ -23,7 +23,7 @@ pub(super) fn claims(values: &Values<'_>) -> Result<[Option<String>; 2]> {
     Ok([claim("platform")?, claim("comm_backend")?])
 }
 
-impl Verb for Compared {
+impl Verb for ComparedClaims {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let [platform, backend] = self.claims.each_ref().map(|claim| claim.as_deref().unwrap_or_default());
         contradictions(platform, backend, recorders(&self.traces))

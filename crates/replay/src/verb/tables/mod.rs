@@ -19,7 +19,7 @@ const PAIRS: usize = 20;
 const SUREST: f64 = 0.001;
 
 /// All tables for the console.
-pub(in crate::verb) fn of(analysis: &Analysis) -> Vec<Table> {
+pub(in crate::verb) fn console_tables(analysis: &Analysis) -> Vec<Table> {
     let tables = [ranks(analysis), pairs(analysis), excess(analysis), communication(analysis)];
     tables.into_iter().filter(|table| !table.is_empty()).collect()
 }

@@ -1,9 +1,9 @@
 //! The tables of the replay: steps, the critical path, what communication costs, what changes would bring.
 
 use crate::Analysis;
-use crate::graph::Kind;
-use crate::replayed::Replayed;
-use crate::simulate::Share;
+use crate::graph::WorkKind;
+use crate::replayed::ReplayedJob;
+use crate::simulate::CriticalShare;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_traces::shortened::brief;
@@ -12,7 +12,7 @@ use perf4sight_traces::shortened::brief;
 const ROWS: usize = 8;
 
 /// The tables for the console.
-pub(in crate::verb) fn of(replayed: &Replayed) -> Vec<Table> {
+pub(in crate::verb) fn console_tables(replayed: &ReplayedJob) -> Vec<Table> {
     vec![critical(replayed), what_ifs(replayed)]
 }
 
@@ -21,7 +21,7 @@ fn milliseconds(nanoseconds: f64) -> Milliseconds {
 }
 
 /// Each step as recorded, as graphs predict it that were built without it, and replayed with its own durations.
-pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table {
+pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &ReplayedJob) -> Table {
     let columns = [
         Column::text("step", "step"),
         Column::number("recorded_ms", "recorded"),
@@ -48,7 +48,7 @@ pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table 
 }
 
 /// The time on the critical path by rank and kind.
-pub(in crate::verb) fn critical(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn critical(replayed: &ReplayedJob) -> Table {
     let columns = [
         Column::text("what", "what"),
         Column::number("rank", "rank"),
@@ -68,7 +68,7 @@ pub(in crate::verb) fn critical(replayed: &Replayed) -> Table {
 }
 
 /// The operations on the critical path: how much shorter the step gets with each, as long as the path stays.
-pub(in crate::verb) fn names(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn names(replayed: &ReplayedJob) -> Table {
     let columns = [Column::text("name", "operation"), Column::number("time_ms", "on the critical path")];
     let mut table = Table::new("Operations on the critical path", columns);
     for (name, time) in replayed.names.iter().take(2 * ROWS) {
@@ -77,25 +77,25 @@ pub(in crate::verb) fn names(replayed: &Replayed) -> Table {
     table
 }
 
-fn rank(share: &Share) -> Cell {
+fn rank(share: &CriticalShare) -> Cell {
     share.rank.map(u64::from).into()
 }
 
-pub(in crate::verb) fn kind(kind: Kind) -> &'static str {
+pub(in crate::verb) fn kind(kind: WorkKind) -> &'static str {
     match kind {
-        Kind::Start => "later start",
-        Kind::Backlog => "kernels of earlier steps",
-        Kind::Operation => "operations on the CPU",
-        Kind::Gap => "nothing recorded: Python, delays",
-        Kind::Kernel => "kernels and copies",
-        Kind::Launch => "launch of exchanges",
-        Kind::Transfer => "transfer",
-        Kind::Wait => "end of exchanges",
+        WorkKind::Start => "later start",
+        WorkKind::Backlog => "kernels of earlier steps",
+        WorkKind::Operation => "operations on the CPU",
+        WorkKind::Gap => "nothing recorded: Python, delays",
+        WorkKind::Kernel => "kernels and copies",
+        WorkKind::Launch => "launch of exchanges",
+        WorkKind::Transfer => "transfer",
+        WorkKind::Wait => "end of exchanges",
     }
 }
 
 /// What each scenario brings.
-pub(in crate::verb) fn what_ifs(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn what_ifs(replayed: &ReplayedJob) -> Table {
     let columns = [
         Column::text("what_if", "what if"),
         Column::number("step_ms", "replayed step"),
@@ -136,7 +136,7 @@ pub(in crate::verb) fn what_ifs(replayed: &Replayed) -> Table {
 }
 
 /// What communication costs, by group.
-pub(in crate::verb) fn communication(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn communication(replayed: &ReplayedJob) -> Table {
     let columns = [
         Column::text("group", "group"),
         Column::number("gigabits", "Gb/s"),
@@ -163,7 +163,7 @@ pub(in crate::verb) fn communication(replayed: &Replayed) -> Table {
 }
 
 /// Each rank's part of the typical step.
-pub(in crate::verb) fn ranks(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn ranks(replayed: &ReplayedJob) -> Table {
     let columns = [
         Column::number("rank", "rank"),
         Column::number("step_ms", "own step"),
@@ -179,7 +179,7 @@ pub(in crate::verb) fn ranks(replayed: &Replayed) -> Table {
 }
 
 /// What changes would bring by a replay of one rank by itself, which takes waiting for communication.
-pub(in crate::verb) fn alone(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn single_rank_table(replayed: &ReplayedJob) -> Table {
     let columns = [
         Column::text("what_if", "what if"),
         Column::number("step_ms", "replayed step"),
