@@ -11,9 +11,9 @@ use perf4sight_machine::{LocalMachine, Watch};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Affine, ArgMax, Beyond, Binary, Cell, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample,
-    Input, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Recurrent, Reduction, Shape, TopK,
-    Unknown, Volume, Window,
+    Activation, Affine, ArgMax, BinaryFunction, Conv, ConvTranspose, ElementKind, Embedding, Fold, GridSample,
+    Interpolation, Linear, Network, NetworkBuilder, NetworkInput, NodeId, Op, OutsideValues, PaddingFill,
+    PickedElements, Recurrent, RecurrentKind, ReductionKind, Shape, TopK, UnknownOperation, VolumeWindow, Window,
 };
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Checkpoint, Precision, Stage, Step, Workload};
@@ -231,7 +231,7 @@ fn a_limit_makes_running_out_of_memory_real(device: &Hardware) {
 
 pub(crate) fn what_cannot_run_is_refused_by_name(device: &Hardware) {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown::new("Einsum", Shape::new([10]), 0);
+    let unknown = UnknownOperation::new("Einsum", Shape::new([10]), 0);
     let output = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let (_folder, path) = file(&builder.finish(output));
     for (path, words) in [(path, "Einsum"), (PathBuf::from("missing.onnx"), "missing.onnx")] {
@@ -316,14 +316,14 @@ fn of_other_sizes([input, normalised, token, scale]: [NodeId; 4]) -> Vec<(Op, Ve
         (Op::Resize { image: [5, 11], interpolation: Interpolation::Nearest, corners: false }, vec![input]),
         (Op::Resize { image: [16, 16], interpolation: Interpolation::Linear, corners: true }, vec![input]),
         (Op::Resize { image: [16, 4], interpolation: Interpolation::Cubic, corners: false }, vec![input]),
-        (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: Fill::Zeros }, vec![input]),
-        (Op::Pad { sides: vec![[0, 0], [-1, 1], [2, -3]], fill: Fill::Zeros }, vec![input]),
-        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Reflect }, vec![input]),
-        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Edge }, vec![input]),
-        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Wrap }, vec![input]),
+        (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: PaddingFill::Zeros }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [-1, 1], [2, -3]], fill: PaddingFill::Zeros }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Reflect }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Edge }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Wrap }, vec![input]),
         (Op::Every { axis: 1, start: 1, step: 3 }, vec![input]),
-        (Op::Pick(Pick { axis: 2, count: 3, places: vec![7, 0, 7] }), vec![input]),
-        (Op::Pick(Pick { axis: 1, count: 9, places: vec![] }), vec![input]),
+        (Op::Pick(PickedElements { axis: 2, count: 3, places: vec![7, 0, 7] }), vec![input]),
+        (Op::Pick(PickedElements { axis: 1, count: 9, places: vec![] }), vec![input]),
         (Op::Expand(Shape::new([4, 8, 8])), vec![scale]),
         (Op::MatMul, vec![input, token]),
     ]
@@ -334,7 +334,7 @@ fn of_places(builder: &mut NetworkBuilder, input: NodeId) -> Vec<(Op, Vec<NodeId
     let mut view = |name: &str, dims: &[usize]| builder.add(name, Op::Reshape(Shape::new(dims)), &[input]).unwrap();
     let (volume, columns, grid) =
         (view("volume", &[4, 2, 4, 8]), view("columns", &[16, 16]), view("grid", &[8, 16, 2]));
-    let window = Volume { stride: [1, 2, 2], ..Volume::cube(2, 1, 1) };
+    let window = VolumeWindow { stride: [1, 2, 2], ..VolumeWindow::cube(2, 1, 1) };
     let convolution = |groups| Conv { out_channels: 6, window: window.clone(), groups, bias: true };
     let sampled = |interpolation, beyond, corners| {
         (Op::GridSample(GridSample { interpolation, beyond, corners }), vec![input, grid])
@@ -345,16 +345,19 @@ fn of_places(builder: &mut NetworkBuilder, input: NodeId) -> Vec<(Op, Vec<NodeId
         (Op::Conv3d(convolution(2)), vec![volume]),
         (Op::Contiguous { batch: 2 }, vec![volume]),
         (Op::MaxPool3d(window.clone()), vec![volume]),
-        (Op::AvgPool3d { window: Volume { ceil: true, ..window.clone() }, count_include_pad: false }, vec![volume]),
+        (
+            Op::AvgPool3d { window: VolumeWindow { ceil: true, ..window.clone() }, count_include_pad: false },
+            vec![volume],
+        ),
         (Op::ArgMax(ArgMax { axis: 0, keep: false, largest: true }), vec![input]),
         (Op::ArgMax(ArgMax { axis: 2, keep: true, largest: false }), vec![input]),
         (Op::TopK(top), vec![input]),
         (Op::TopK(TopK { places: true, largest: false, ..top }), vec![input]),
         (Op::CumSum { axis: 2 }, vec![input]),
         (Op::Fold(Fold { image: [8, 8], window: Window::square(2, 2, 0) }), vec![columns]),
-        sampled(Interpolation::Linear, Beyond::Zeros, false),
-        sampled(Interpolation::Nearest, Beyond::Edge, true),
-        sampled(Interpolation::Cubic, Beyond::Reflect, false),
+        sampled(Interpolation::Linear, OutsideValues::Zeros, false),
+        sampled(Interpolation::Nearest, OutsideValues::Edge, true),
+        sampled(Interpolation::Cubic, OutsideValues::Reflect, false),
     ]
 }
 
@@ -379,7 +382,7 @@ fn every_operation() -> Network {
     let scale = builder.add("scale", Op::Parameter(Shape::new([4, 1, 1])), &[]).unwrap();
     let normalised = builder.add("normalised", Op::BatchNorm { axis: 0 }, &[input]).unwrap();
     let activations = Activation::ALL.map(|activation| (Op::Activation(activation), vec![input]));
-    let binaries = Binary::ALL.into_iter().flat_map(|binary| {
+    let binaries = BinaryFunction::ALL.into_iter().flat_map(|binary| {
         [vec![input], vec![normalised, input], vec![input, scale]].map(|inputs| (Op::Binary(binary), inputs))
     });
     let average = |window, count_include_pad| Op::AvgPool { window, count_include_pad };
@@ -398,9 +401,9 @@ fn every_operation() -> Network {
         (average(Window::square(2, 2, 1).ceil(), true), vec![input]),
         (Op::AdaptiveAvgPool { output: [2, 4] }, vec![input]),
         (Op::AdaptiveAvgPool { output: [1, 1] }, vec![input]),
-        (Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, vec![input]),
-        (Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: true }, vec![input]),
-        (Op::Reduce { reduction: Reduction::Product, axes: vec![0, 2], keep: false }, vec![input]),
+        (Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, vec![input]),
+        (Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: true }, vec![input]),
+        (Op::Reduce { reduction: ReductionKind::Product, axes: vec![0, 2], keep: false }, vec![input]),
         (Op::Concat { axis: 0 }, vec![input, token]),
         (Op::Reshape(Shape::new([8, 32])), vec![input]),
         (Op::Transpose { order: vec![2, 0, 1] }, vec![input]),
@@ -417,7 +420,7 @@ fn every_operation() -> Network {
     let sizes =
         of_other_sizes([input, normalised, token, scale]).into_iter().chain(normalisations(input)).chain(places);
     let reductions =
-        Reduction::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 1], keep: false }, vec![input]));
+        ReductionKind::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 1], keep: false }, vec![input]));
     let all = activations.into_iter().chain(binaries).chain(others).chain(sizes).chain(reductions);
     let flat: Vec<NodeId> = all
         .enumerate()
@@ -438,13 +441,20 @@ fn every_operation() -> Network {
 fn recurrent(builder: &mut NetworkBuilder, input: NodeId) -> Vec<NodeId> {
     let steps = builder.add("steps", Op::Reshape(Shape::new([16, 16])), &[input]).unwrap();
     let mut layers = Vec::new();
-    for (cell, name) in Cell::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
+    for (cell, name) in RecurrentKind::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
         for (both_ways, bias, last) in [(false, true, false), (true, false, true)] {
             let layer = Op::Recurrent(Recurrent { cell, hidden: 8, both_ways, bias, last, batch_first: true });
             layers.push(builder.add(format!("{name}_{last}"), layer, &[steps]).unwrap());
         }
     }
-    let layer = Recurrent { cell: Cell::Gru, hidden: 16, both_ways: false, bias: true, last: false, batch_first: true };
+    let layer = Recurrent {
+        cell: RecurrentKind::Gru,
+        hidden: 16,
+        both_ways: false,
+        bias: true,
+        last: false,
+        batch_first: true,
+    };
     let first = builder.add("first", Op::Recurrent(layer), &[steps]).unwrap();
     let between = builder.add("between", Op::Reshape(Shape::new([16, 16])), &[first]).unwrap();
     let again = builder.add("again", Op::Recurrent(layer), &[between]).unwrap();
@@ -456,17 +466,17 @@ fn recurrent(builder: &mut NetworkBuilder, input: NodeId) -> Vec<NodeId> {
 /// What reads further inputs: ids looked up and places, masks of integers and of truths, and a head that is the table of words.
 fn words(builder: &mut NetworkBuilder) -> NodeId {
     let table = |fixed| Op::Embedding(Embedding { rows: 7, width: 4, fixed });
-    let ids = builder.add("ids", Op::Input(Input::integers(Shape::new([9]))), &[]).unwrap();
-    let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([9, 1]))), &[]).unwrap();
-    let counted = builder.add("counted", Op::Input(Input::integers(Shape::new([9, 1]))), &[]).unwrap();
+    let ids = builder.add("ids", Op::Input(NetworkInput::integers(Shape::new([9]))), &[]).unwrap();
+    let mask = builder.add("mask", Op::Input(NetworkInput::truths(Shape::new([9, 1]))), &[]).unwrap();
+    let counted = builder.add("counted", Op::Input(NetworkInput::integers(Shape::new([9, 1]))), &[]).unwrap();
     let [kept, held] = [("kept", mask), ("held", counted)]
-        .map(|(name, mask)| builder.add(name, Op::Cast(Element::Number), &[mask]).unwrap());
-    let less = builder.add("less", Op::Binary(Binary::Sub), &[held]).unwrap();
+        .map(|(name, mask)| builder.add(name, Op::Cast(ElementKind::Number), &[mask]).unwrap());
+    let less = builder.add("less", Op::Binary(BinaryFunction::Sub), &[held]).unwrap();
     let part = builder.add("part", Op::Slice { axis: 0, start: 0, length: 9 }, &[ids]).unwrap();
     let words = builder.add("words", table(None), &[part]).unwrap();
     let places = builder.add("places", table(Some(Shape::new([9]))), &[]).unwrap();
-    let sum = builder.add("word", Op::Binary(Binary::Add), &[words, places]).unwrap();
-    let masked = builder.add("masked", Op::Binary(Binary::Mul), &[sum, kept]).unwrap();
+    let sum = builder.add("word", Op::Binary(BinaryFunction::Add), &[words, places]).unwrap();
+    let masked = builder.add("masked", Op::Binary(BinaryFunction::Mul), &[sum, kept]).unwrap();
     let chosen = builder.add("chosen", Op::Where, &[mask, masked, less]).unwrap();
     let head = builder.add("head", Op::Linear(Linear { out_features: 7, bias: false }), &[chosen]).unwrap();
     builder.share(head, words).unwrap();

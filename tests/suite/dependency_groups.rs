@@ -4,8 +4,8 @@ use perf4sight_cost::pruning::{
     FilterRanking, PrunedNetwork, Pruner, PruningGoal, PruningLimit, UnprunableReason, generator,
 };
 use perf4sight_network::{
-    Activation, Binary, Conv, Embedding, Input, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window,
-    zoo,
+    Activation, BinaryFunction, Conv, Embedding, Linear, Network, NetworkBuilder, NetworkInput, NodeId, Op, Shape,
+    UnknownOperation, Window, zoo,
 };
 use perf4sight_onnx::Magnitudes;
 use proptest::prelude::*;
@@ -119,7 +119,7 @@ fn a_residual_sum_ties_all_its_convolutions() {
     let stem = sketch.conv("stem", 8, 1, 1);
     sketch.conv("inner", 8, 1, 1);
     sketch.conv("outer", 8, 1, 1);
-    sketch.join("sum", Op::Binary(Binary::Add), &[sketch.at, stem]);
+    sketch.join("sum", Op::Binary(BinaryFunction::Add), &[sketch.at, stem]);
     let network = sketch.classified();
     // Filter 3 of `outer` takes filter 3 of `stem` along: rows of both, what `inner` reads, 16 pixels of 10 classes.
     let pruned = prune(&network, &[("outer", &[3])], 1).network;
@@ -135,7 +135,7 @@ fn a_shortcut_convolution_follows_its_block() {
     let block = sketch.conv("second", 8, 3, 1);
     sketch.at = stem;
     let shortcut = sketch.conv("shortcut", 8, 1, 1);
-    sketch.join("sum", Op::Binary(Binary::Add), &[block, shortcut]);
+    sketch.join("sum", Op::Binary(BinaryFunction::Add), &[block, shortcut]);
     let network = sketch.classified();
     // The shortcut's own magnitudes count for nothing: filter 5 of `second` goes, not filter 1 of `shortcut`.
     let pruned = prune(&network, &[("shortcut", &[1]), ("second", &[5])], 1).network;
@@ -208,7 +208,7 @@ fn a_gate_shrinks_with_what_it_multiplies() {
     sketch.conv("squeeze", 4, 1, 1);
     sketch.conv("excite", 8, 1, 1);
     let gate = sketch.add("gate", Op::Activation(Activation::Sigmoid));
-    sketch.join("product", Op::Binary(Binary::Mul), &[features, gate]);
+    sketch.join("product", Op::Binary(BinaryFunction::Mul), &[features, gate]);
     let network = sketch.classified();
     let pruned = prune(&network, &[("features", &[7])], 1).network;
     // 3 weights, what `squeeze` reads, the row of `excite`, 16 pixels of 10 classes.
@@ -252,11 +252,11 @@ fn transformer() -> Network {
     sketch.add("", order(&[1, 0, 2]));
     sketch.add("", Op::Reshape(Shape::new([4, 12])));
     let projected = sketch.add("projected", linear(8));
-    let sum = sketch.join("", Op::Binary(Binary::Add), &[tokens, projected]);
+    let sum = sketch.join("", Op::Binary(BinaryFunction::Add), &[tokens, projected]);
     sketch.add("up", linear(16));
     sketch.add("", Op::Activation(Activation::Gelu));
     let down = sketch.add("down", linear(8));
-    sketch.join("", Op::Binary(Binary::Add), &[sum, down]);
+    sketch.join("", Op::Binary(BinaryFunction::Add), &[sum, down]);
     sketch.classified()
 }
 
@@ -301,10 +301,10 @@ fn what_cannot_go_is_named_with_the_reason() {
     let mut sketch = Sketch::new([3, 4, 4]);
     let input = sketch.at;
     sketch.conv("with_input", 3, 1, 1);
-    sketch.join("sum", Op::Binary(Binary::Add), &[sketch.at, input]);
+    sketch.join("sum", Op::Binary(BinaryFunction::Add), &[sketch.at, input]);
     sketch.conv("read", 6, 1, 1);
     let shape = Shape::new([6, 4, 4]);
-    sketch.add("odd", Op::Unknown(Unknown::new("Odd", shape, 0)));
+    sketch.add("odd", Op::Unknown(UnknownOperation::new("Odd", shape, 0)));
     sketch.conv("keys", 4, 1, 1);
     let keys = sketch.add("tokens", Op::Reshape(Shape::new([4, 16])));
     let turned = sketch.add("turned", Op::Transpose { order: vec![1, 0] });
@@ -357,8 +357,8 @@ fn a_level_between_two_groups_is_missed_by_two_points_at_most_or_that_is_told() 
 /// A recommender looks up one word each of a user and an item: a sample of either input has no axis.
 #[test]
 fn inputs_of_one_number_a_sample_have_no_channels() {
-    for together in [Op::Binary(Binary::Mul), Op::Binary(Binary::Add), Op::Concat { axis: 0 }] {
-        let one = || Input::integers(Shape::new([]));
+    for together in [Op::Binary(BinaryFunction::Mul), Op::Binary(BinaryFunction::Add), Op::Concat { axis: 0 }] {
+        let one = || NetworkInput::integers(Shape::new([]));
         let mut builder = NetworkBuilder::reading("recommender", "user", one());
         let item = builder.add("item", Op::Input(one()), &[]).unwrap();
         let table = |rows| Op::Embedding(Embedding { rows, width: 16, fixed: None });
@@ -444,7 +444,7 @@ fn block(sketch: &mut Sketch, kind: u8, width: usize) {
             let block = sketch.conv("", width, 1, 1);
             sketch.at = input;
             let shortcut = if sketch.channels() == width { input } else { sketch.conv("", width, 1, 1) };
-            sketch.join("", Op::Binary(Binary::Add), &[block, shortcut]);
+            sketch.join("", Op::Binary(BinaryFunction::Add), &[block, shortcut]);
         }
         2 => {
             let channels = sketch.channels();
@@ -464,7 +464,7 @@ fn block(sketch: &mut Sketch, kind: u8, width: usize) {
             sketch.add("", Op::AdaptiveAvgPool { output: [1, 1] });
             sketch.conv("", width, 1, 1);
             sketch.conv("", channels, 1, 1);
-            sketch.join("", Op::Binary(Binary::Mul), &[input, sketch.at]);
+            sketch.join("", Op::Binary(BinaryFunction::Mul), &[input, sketch.at]);
         }
         6 if sketch.channels().is_multiple_of(2) => {
             let channels = sketch.channels();
@@ -481,7 +481,7 @@ fn block(sketch: &mut Sketch, kind: u8, width: usize) {
         }
         _ => {
             let shape = sketch.builder.shape(input).clone();
-            sketch.add("", Op::Unknown(Unknown::new("Odd", shape, 3)));
+            sketch.add("", Op::Unknown(UnknownOperation::new("Odd", shape, 3)));
         }
     }
 }
@@ -524,7 +524,7 @@ fn check(network: &Network, level: f64, seed: u64) {
             assert_eq!(was.groups, is.groups);
         }
     }
-    for sum in pruned.network.nodes().iter().filter(|node| matches!(node.op, Op::Binary(Binary::Add))) {
+    for sum in pruned.network.nodes().iter().filter(|node| matches!(node.op, Op::Binary(BinaryFunction::Add))) {
         assert_eq!(pruned.network.input_of(sum, 0), pruned.network.input_of(sum, 1), "{}", sum.name);
     }
 }

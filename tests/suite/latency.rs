@@ -16,7 +16,8 @@ use perf4sight_cost::records::{RowReading, RowRecord, Variant};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window,
+    Activation, Affine, BinaryFunction, Conv, Linear, Network, NetworkBuilder, Op, ReductionKind, Shape,
+    UnknownOperation, Window,
 };
 use perf4sight_platform::{ParameterPrior, Platform, SpeedParameter};
 use perf4sight_step::workload::{Accumulate, Quantity, Stage, Step, Trainable, Workload};
@@ -214,14 +215,14 @@ fn every_operation() -> Network {
         Op::MaxPool(pool.clone()),
         Op::AvgPool { window: pool, count_include_pad: true },
         Op::Dropout { rate: 0.5 },
-        Op::Unknown(Unknown::new("Mystery", Shape::new([16, 16, 16]), 7)),
+        Op::Unknown(UnknownOperation::new("Mystery", Shape::new([16, 16, 16]), 7)),
     ];
     for (index, op) in chain.into_iter().enumerate() {
         at = builder.add(format!("chain{index}"), op, &[at]).unwrap();
     }
     let gate = builder.add("squeeze", Op::AdaptiveAvgPool { output: [1, 1] }, &[at]).unwrap();
-    let gated = builder.add("excite", Op::Binary(Binary::Mul), &[at, gate]).unwrap();
-    let sum = builder.add("sum", Op::Binary(Binary::Add), &[gated, at]).unwrap();
+    let gated = builder.add("excite", Op::Binary(BinaryFunction::Mul), &[at, gate]).unwrap();
+    let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[gated, at]).unwrap();
     let joined = builder.add("joined", Op::Concat { axis: 0 }, &[sum, at]).unwrap();
     let part = builder.add("part", Op::Slice { axis: 0, start: 0, length: 16 }, &[joined]).unwrap();
     let tokens = builder.add("tokens", Op::Reshape(Shape::new([16, 256])), &[part]).unwrap();
@@ -231,8 +232,9 @@ fn every_operation() -> Network {
     let scores = builder.add("scores", Op::MatMul, &[linear, tokens]).unwrap();
     let attention = builder.add("attention", Op::Softmax { axis: 1 }, &[scores]).unwrap();
     let mixed = builder.add("mixed", Op::MatMul, &[attention, linear]).unwrap();
-    let mean =
-        builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: false }, &[mixed]).unwrap();
+    let mean = builder
+        .add("mean", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: false }, &[mixed])
+        .unwrap();
     builder.finish(mean)
 }
 

@@ -6,7 +6,8 @@ use perf4sight_memory::{PeakMemory, Simulation, Simulations, TensorRole, Tensors
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window,
+    Activation, Affine, BinaryFunction, Conv, Linear, Network, NetworkBuilder, Op, ReductionKind, Shape,
+    UnknownOperation, Window,
 };
 use perf4sight_onnx as onnx;
 
@@ -210,8 +211,8 @@ fn shared_weights_count_once() {
     let linear = || Op::Linear(Linear { out_features: 8, bias: false });
     let token = builder.add("token", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
     let again = builder.add("again", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
-    let sum = builder.add("sum", Op::Binary(Binary::Add), &[builder.input(), token]).unwrap();
-    let sum = builder.add("sum2", Op::Binary(Binary::Add), &[sum, again]).unwrap();
+    let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[builder.input(), token]).unwrap();
+    let sum = builder.add("sum2", Op::Binary(BinaryFunction::Add), &[sum, again]).unwrap();
     let first = builder.add("first", linear(), &[sum]).unwrap();
     let second = builder.add("second", linear(), &[first]).unwrap();
     builder.share(again, token).unwrap();
@@ -226,7 +227,7 @@ fn shared_weights_count_once() {
 #[test]
 fn absurd_batches_and_unknown_operations_are_simulated_too() {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown::new("Odd", Shape::new([10]), 7);
+    let unknown = UnknownOperation::new("Odd", Shape::new([10]), 7);
     let odd = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let odd = builder.finish(odd);
     // Blur-pooling: filters that nobody trains.
@@ -257,7 +258,7 @@ fn a_group_norm_keeps_its_input_and_makes_one_result() {
     let normalised = Op::GroupNorm { groups: 4, affine: Affine::ScaleAndShift };
     let normed = builder.add("normalised", normalised, &[conv]).unwrap();
     let pooled = builder
-        .add("pooled", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[normed])
+        .add("pooled", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, &[normed])
         .unwrap();
     let network = builder.finish(pooled);
     let alive =
@@ -355,7 +356,7 @@ fn a_dropout_that_drops_nothing_costs_nothing() {
         at = rate.map_or(at, |rate| builder.add("dropout", Op::Dropout { rate }, &[at]).unwrap());
         let last = builder.add("last", conv(), &[at]).unwrap();
         let pooled = builder
-            .add("pooled", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[last])
+            .add("pooled", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, &[last])
             .unwrap();
         builder.finish(pooled)
     };
@@ -404,9 +405,9 @@ fn recurrent_layers_keep_what_every_time_step_needs() {
         let mut builder = NetworkBuilder::new(kind, Shape::new([64, 128]));
         let read = Op::Linear(Linear { out_features: 128, bias: false });
         let read = builder.add("read", read, &[builder.input()]).unwrap();
-        let layer = Op::Unknown(Unknown::new(kind, Shape::new([64, 1, 128]), 1000));
+        let layer = Op::Unknown(UnknownOperation::new(kind, Shape::new([64, 1, 128]), 1000));
         let layer = builder.add("layer", layer, &[read]).unwrap();
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![0, 1], keep: false };
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0, 1], keep: false };
         let mean = builder.add("mean", mean, &[layer]).unwrap();
         simulated(&builder.finish(mean), &Platform::for_name("cpu").unwrap(), 16).allocated.0 as f64
     };
@@ -423,7 +424,7 @@ fn tables_that_nobody_trains_have_no_gradients() {
     let mut builder = NetworkBuilder::new("table", Shape::new([3, 8, 8]));
     let table = builder.add("table", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
     builder.set_trained(table, 0);
-    let sum = builder.add("sum", Op::Binary(Binary::Add), &[builder.input(), table]).unwrap();
+    let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[builder.input(), table]).unwrap();
     let norm = builder.add("norm", Op::BatchNorm { axis: 0 }, &[sum]).unwrap();
     let (network, cpu) = (builder.finish(norm), Platform::for_name("cpu").unwrap());
     let alive = Simulation::new(&network, Step::published(Stage::Training), &cpu).alive(1);

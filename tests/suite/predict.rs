@@ -6,7 +6,7 @@ use perf4sight_cost::fingerprint::DeviceFingerprints;
 use perf4sight_cost::verbs::predict::VERB;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
-use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window};
+use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, Op, ReductionKind, Shape, Window};
 use perf4sight_onnx as onnx;
 use perf4sight_report::{Console, Mode, Settings};
 use perf4sight_step::workload::Stage;
@@ -368,7 +368,7 @@ fn images_are_judged_by_those_that_were_profiled() {
         at = builder.add("relu", Op::Activation(Activation::Relu), &[at]).unwrap();
         at = builder.add("second", conv(2 * channels), &[at]).unwrap();
         at = builder
-            .add("pool", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[at])
+            .add("pool", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, &[at])
             .unwrap();
         at = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[at]).unwrap();
         onnx::to_bytes(&builder.finish(at))

@@ -7,7 +7,9 @@ use perf4sight_cost::fingerprint::{
 };
 use perf4sight_cost::records::RowReading;
 use perf4sight_memory::Simulation;
-use perf4sight_network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window};
+use perf4sight_network::{
+    Activation, Conv, Linear, Network, NetworkBuilder, Op, ReductionKind, Shape, UnknownOperation, Window,
+};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
 use serde_json::Value;
@@ -337,7 +339,9 @@ fn of_five(third: Op) -> Network {
     let mut at = builder.add("conv", conv, &[builder.input()]).unwrap();
     at = builder.add("relu", Op::Activation(Activation::Relu), &[at]).unwrap();
     at = builder.add("third", third, &[at]).unwrap();
-    at = builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[at]).unwrap();
+    at = builder
+        .add("mean", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, &[at])
+        .unwrap();
     at = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[at]).unwrap();
     builder.finish(at)
 }
@@ -349,7 +353,7 @@ fn what_is_not_understood_widens_what_is_believed_once() {
     for device in Platform::names() {
         let platform = Platform::for_name(device).unwrap();
         let memory = DeviceFingerprints::priors(device, "imagenet", step, &platform).memory.unwrap();
-        let odd = Op::Unknown(Unknown::new("Odd", Shape::new([16, 32, 32]), 0));
+        let odd = Op::Unknown(UnknownOperation::new("Odd", Shape::new([16, 32, 32]), 0));
         let known = Op::Activation(Activation::Gelu);
         let [partly, whole] = [odd, known].map(|third| {
             let network = of_five(third);

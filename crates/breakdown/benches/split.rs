@@ -1,7 +1,7 @@
 //! Dividing a trace of a million events, which should take about a second: `cargo bench -p perf4sight-breakdown`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use perf4sight_breakdown::{Breakdown, Options, Stacks, lanes, work_costs};
+use perf4sight_breakdown::{Breakdown, BreakdownOptions, CallStacks, lanes, work_costs};
 use perf4sight_traces::{EventCategory, RankTrace};
 use std::hint::black_box;
 
@@ -49,13 +49,13 @@ fn split(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("split");
     group.sample_size(10).throughput(Throughput::Elements(events as u64));
     group.bench_function(format!("{events} events into {ITERATIONS} iterations"), |bench| {
-        bench.iter(|| Breakdown::of(black_box(&ranks), &Options::default()).expect("it has steps"))
+        bench.iter(|| Breakdown::from_traces(black_box(&ranks), &BreakdownOptions::default()).expect("it has steps"))
     });
-    let rank = &Breakdown::of(&ranks, &Options::default()).expect("it has steps").ranks[0];
+    let rank = &Breakdown::from_traces(&ranks, &BreakdownOptions::default()).expect("it has steps").ranks[0];
     group.bench_function("stacks, the longest, and the lanes of an iteration", |bench| {
         bench.iter(|| {
             let trace = &black_box(&ranks)[0].trace;
-            let stacks = Stacks::of(trace, rank);
+            let stacks = CallStacks::from_trace(trace, rank);
             let costs = [EventCategory::Python, EventCategory::Operator, EventCategory::Runtime]
                 .map(|kind| stacks.costs(kind).len());
             (costs, work_costs(trace, rank).len(), lanes(trace, rank, &rank.iterations[0]).len())
@@ -64,7 +64,9 @@ fn split(criterion: &mut Criterion) {
     let mut unmarked = ranks.clone();
     unmarked[0].trace.events.retain(|event| event.category != EventCategory::Annotation);
     group.bench_function("the same without marks, by what repeats", |bench| {
-        bench.iter(|| Breakdown::of(black_box(&unmarked), &Options::default()).expect("no name is asked for"))
+        bench.iter(|| {
+            Breakdown::from_traces(black_box(&unmarked), &BreakdownOptions::default()).expect("no name is asked for")
+        })
     });
     group.finish();
 }

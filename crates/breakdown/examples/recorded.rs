@@ -4,7 +4,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median};
-use perf4sight_breakdown::{Breakdown, Options, RankBreakdown};
+use perf4sight_breakdown::{Breakdown, BreakdownOptions, RankBreakdown};
 use perf4sight_record::{Overhead, Recording};
 use perf4sight_traces::{EventCategory, Trace};
 use std::path::Path;
@@ -48,7 +48,7 @@ impl Recorded {
     fn read(folder: &Path) -> Result<Self> {
         let nothing = || Error::input("has no iterations with and without recording").file(folder);
         let mut ranks = perf4sight_traces::read_ranks(&[folder.to_path_buf()])?;
-        let mut rank = Breakdown::of(&ranks, &Options::default())?.ranks.pop().ok_or_else(nothing)?;
+        let mut rank = Breakdown::from_traces(&ranks, &BreakdownOptions::default())?.ranks.pop().ok_or_else(nothing)?;
         let trace = ranks.pop().ok_or_else(nothing)?.trace;
         let recording = Recording::next_to(&trace.file)?.ok_or_else(nothing)?;
         rank.correct(&trace, Some(&recording));

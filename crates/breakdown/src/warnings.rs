@@ -2,11 +2,11 @@
 
 use crate::breakdown::{Breakdown, RankBreakdown};
 use crate::calls::label;
-use crate::categories::recorded::{Recorded, is_cut_off};
-use crate::gpu::device::Device;
+use crate::categories::recorded::{RecordedKinds, is_cut_off};
+use crate::gpu::device::GpuActivity;
 use crate::iterations;
-use crate::iterations::marks::{self, Found, Markers};
-use crate::threads::Thread;
+use crate::iterations::marks::{self, FoundIterations, IterationMarkers};
+use crate::threads::ThreadTimeline;
 use perf4sight_base::stats::{mean, median};
 use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_record::WarmUp;
@@ -26,23 +26,23 @@ const LONGER: f64 = 1.5;
 const FAR: f64 = 0.1;
 
 /// The data that the warnings of a rank are derived from.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct WarningEvidence<'a> {
     pub trace: &'a Trace,
-    pub found: &'a Found,
-    pub threads: &'a [Thread],
+    pub found: &'a FoundIterations,
+    pub threads: &'a [ThreadTimeline],
     pub main: Option<usize>,
-    pub recorded: Recorded,
+    pub recorded: RecordedKinds,
     /// Names of ranges that were merged into "other".
     pub merged: usize,
-    pub device: &'a Device,
+    pub device: &'a GpuActivity,
 }
 
-impl Evidence<'_> {
+impl WarningEvidence<'_> {
     /// All warnings, the ones that change the figures most first.
     pub fn warnings(&self, warm_up: &WarmUp) -> Vec<String> {
         let mut warnings = self.trace.damage.warnings();
         warnings.extend(self.marked());
-        warnings.extend(self.bare());
+        warnings.extend(self.bare_iterations());
         warnings.extend(self.longer(warm_up));
         warnings.extend(self.unrecorded());
         warnings.extend(self.overlapping());
@@ -96,7 +96,7 @@ impl Evidence<'_> {
     }
 
     fn overlapping(&self) -> Vec<String> {
-        let Found { overlapping, inside, .. } = *self.found;
+        let FoundIterations { overlapping, inside, .. } = *self.found;
         let cut = (overlapping > 0).then(|| match overlapping {
             1 => "1 iteration begins before the one before it ends, which is cut there".to_owned(),
             _ => format!("{overlapping} iterations begin before the one before them ends, which is cut there"),
@@ -105,11 +105,11 @@ impl Evidence<'_> {
             1 => "1 iteration is inside another one and is left out".to_owned(),
             _ => format!("{inside} iterations are inside another one and are left out"),
         });
-        cut.into_iter().chain(left_out).chain(self.unsettled()).chain(self.elsewhere()).collect()
+        cut.into_iter().chain(left_out).chain(self.unsettled()).chain(self.marks_elsewhere()).collect()
     }
 
     /// Marks that were ignored.
-    fn elsewhere(&self) -> Option<String> {
+    fn marks_elsewhere(&self) -> Option<String> {
         let marks = counted(self.found.elsewhere as u64, "mark");
         (self.found.elsewhere > 0).then(|| {
             format!("left out: {marks} of iterations on other threads than the one that has most, or without length")
@@ -135,7 +135,7 @@ impl Evidence<'_> {
             );
         }
         match &self.found.markers {
-            Markers::WholeTrace => {
+            IterationMarkers::WholeTrace => {
                 let likely =
                     self.found.likely.as_ref().map(|name| format!(" (--iteration {name:?} repeats most regularly)"));
                 Some(format!(
@@ -144,19 +144,19 @@ impl Evidence<'_> {
                     likely.unwrap_or_default()
                 ))
             }
-            Markers::Period { event, certainty } => {
+            IterationMarkers::Period { event, certainty } => {
                 let percent = (100.0 * certainty).floor();
                 Some(format!(
                     "no iterations are marked; they are taken to begin with {event:?}, with a certainty of {percent:.0} %"
                 ))
             }
-            Markers::Named(_) | Markers::ProfilerSteps | Markers::OptimizerSteps(_) => None,
+            IterationMarkers::Named(_) | IterationMarkers::ProfilerSteps | IterationMarkers::OptimizerSteps(_) => None,
         }
     }
 
     /// Kinds of events that are missing in the trace, so that their times are unknown.
     fn unrecorded(&self) -> Vec<String> {
-        let Recorded { python, cpp, cuda_api, gpu } = self.recorded;
+        let RecordedKinds { python, cpp, cuda_api, gpu } = self.recorded;
         let cut_off = is_cut_off(self.trace);
         let kinds = [
             (
@@ -177,7 +177,7 @@ impl Evidence<'_> {
 
     /// Iterations with hardly any recorded events of the main thread: they cover little of its time, and are few compared with those of
     /// other iterations. An iteration that waits longer than others has as many events as they.
-    fn bare(&self) -> Option<String> {
+    fn bare_iterations(&self) -> Option<String> {
         let length = |(begin, end): Interval| (end - begin) as f64;
         let total: f64 = self.found.marks.iter().map(|mark| length(mark.window)).sum();
         let spans = &self.threads.get(self.main?)?.spans;
@@ -226,7 +226,7 @@ impl Evidence<'_> {
 }
 
 /// Warns if two ranks do not overlap in time, by the clocks of their traces.
-pub(crate) fn apart(ranks: &[RankTrace]) -> Option<String> {
+pub(crate) fn clocks_apart(ranks: &[RankTrace]) -> Option<String> {
     let extent = |ranked: &RankTrace| -> Option<(u32, Interval)> {
         let (start, end) = iterations::extent(&ranked.trace)?;
         let base = ranked.trace.header.base;
@@ -244,8 +244,8 @@ pub(crate) fn apart(ranks: &[RankTrace]) -> Option<String> {
 
 /// Warns if some rank has iterations that are not on all ranks.
 pub(crate) fn uneven(run: &Breakdown) -> Option<String> {
-    let together = run.together().len();
-    let count = |rank: &RankBreakdown| (rank.counted().count(), rank.rank);
+    let together = run.iterations_on_all_ranks().len();
+    let count = |rank: &RankBreakdown| (rank.counted_iterations().count(), rank.rank);
     let (most, rank) = run.ranks.iter().map(count).max_by_key(|(count, _)| *count)?;
     (together < most).then(|| {
         format!(

@@ -7,7 +7,8 @@ mod invented;
 
 use invented::Invented;
 use perf4sight_breakdown::{
-    Breakdown, BusierSide, Comparison, Measure, Metric, Operation, Options, RankBreakdown, TimeCategory, Verdict,
+    Breakdown, BreakdownOptions, BusierSide, ComparedMeasure, Comparison, DifferenceVerdict, Metric, RankBreakdown,
+    TimeCategory, TrainingOperation,
 };
 use perf4sight_record::{Clock, Overhead, Recording};
 use proptest::prelude::*;
@@ -29,7 +30,8 @@ fn corrected(trace: &Invented, recording: Option<&Recording>) -> RankBreakdown {
     let mut ranked = trace.read(0);
     // The trace that the recording belongs to.
     ranked.trace.file = "rank0.json.gz".into();
-    let mut rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+    let mut rank =
+        Breakdown::from_traces(std::slice::from_ref(&ranked), &BreakdownOptions::default()).unwrap().ranks.remove(0);
     rank.correct(&ranked.trace, recording);
     rank
 }
@@ -209,7 +211,7 @@ fn what_other_threads_ran_in_while_the_main_thread_did_not_is_told() {
 #[test]
 fn what_a_process_had_no_processor_for_is_not_running() {
     let run = run(200, 20, 50);
-    let times: Vec<Option<i64>> = run.ranks[0].counted().map(|one| run.ranks[0].not_running(one)).collect();
+    let times: Vec<Option<i64>> = run.ranks[0].counted_iterations().map(|one| run.ranks[0].not_running(one)).collect();
     assert_eq!(times[..2], [Some(130_000), Some(130_000)]);
     let rank = corrected(&iterations(3), Some(&known()));
     assert_eq!(rank.not_running(&rank.iterations[0]), None);
@@ -325,7 +327,10 @@ fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
         let mut ranked = iterations(2).read(0);
         ranked.trace.file = folder.path().join("rank0.json.gz");
         std::fs::write(folder.path().join("rank0.recording.json"), text).unwrap();
-        let mut rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+        let mut rank = Breakdown::from_traces(std::slice::from_ref(&ranked), &BreakdownOptions::default())
+            .unwrap()
+            .ranks
+            .remove(0);
         assert_eq!(rank.correct_from_file(&ranked.trace), None);
         assert!(rank.correction.overhead.is_none() && rank.iterations.iter().all(|one| rank.corrected(one).is_none()));
         let known = rank.all_warnings().last().unwrap();
@@ -758,11 +763,14 @@ fn run(wall: i64, sleeps: i64, processor: u64) -> Breakdown {
 /// or the script sleeps, others are not to blame; where its processor time is unknown, nobody knows.
 #[test]
 fn longer_iterations_with_no_more_for_the_processor_to_do_are_told_from_a_slower_script() {
-    let compared = |before: &Breakdown, after: &Breakdown| Comparison::of(&[before], &[after]);
+    let compared = |before: &Breakdown, after: &Breakdown| Comparison::compare(&[before], &[after]);
     let (alone, beside_others) = (run(100, 0, 99), run(200, 0, 99));
     let comparison = compared(&alone, &beside_others);
     assert_eq!(comparison.busier(), Some(BusierSide::After));
-    assert_eq!(comparison.get(Measure::Processor).map(|one| (one.change, one.verdict())), Some((0.0, Verdict::Noise)));
+    assert_eq!(
+        comparison.get(ComparedMeasure::Processor).map(|one| (one.change, one.verdict())),
+        Some((0.0, DifferenceVerdict::Noise))
+    );
     assert_eq!(compared(&beside_others, &alone).busier(), Some(BusierSide::Before));
     for slower in [run(200, 0, 198), run(200, 0, 160), run(200, 100, 99), run(100, 0, 99)] {
         assert_eq!(compared(&alone, &slower).busier(), None);
@@ -778,12 +786,12 @@ fn longer_iterations_with_no_more_for_the_processor_to_do_are_told_from_a_slower
 fn whether_an_iteration_takes_longer_is_tested_by_itself() {
     let side = |walls: [i64; 3]| walls.map(|wall| run(wall, 0, 99));
     let (before, after) = (side([9_300, 10_000, 10_700]), side([11_300, 12_000, 12_700]));
-    let comparison = Comparison::of(&before.each_ref(), &after.each_ref());
-    let total = comparison.get(Measure::Metric(Metric::TotalTimeSec)).unwrap();
+    let comparison = Comparison::compare(&before.each_ref(), &after.each_ref());
+    let total = comparison.get(ComparedMeasure::Metric(Metric::TotalTimeSec)).unwrap();
     let half = 2.776 * 0.5715e-3;
     let [low, high] = total.interval.unwrap();
     assert!((low - (2e-3 - half)).abs() < 1e-6 && (high - (2e-3 + half)).abs() < 1e-6, "{total:?}");
-    assert_eq!(total.verdict(), Verdict::More);
+    assert_eq!(total.verdict(), DifferenceVerdict::More);
 }
 
 /// By hand: of five ranges of a name three begin in iterations that were recorded, and two where the profiler had just stopped or started.
@@ -800,8 +808,8 @@ fn ranges_where_the_profiler_starts_and_stops_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let mut ranked = trace.read(0);
     ranked.trace.file = folder.path().join("rank0.json.gz");
-    let options = Options { iteration: Some("mine".to_owned()) };
-    let broken_down = || Breakdown::of(std::slice::from_ref(&ranked), &options).unwrap().ranks.remove(0);
+    let options = BreakdownOptions { iteration: Some("mine".to_owned()) };
+    let broken_down = || Breakdown::from_traces(std::slice::from_ref(&ranked), &options).unwrap().ranks.remove(0);
     assert_eq!(broken_down().iterations.len(), 5);
     std::fs::write(folder.path().join("rank0.recording.json"), "{}").unwrap();
     let rank = broken_down();
@@ -845,8 +853,8 @@ proptest! {
             // One that is not long enough is left with what the GPU is busy, and one that was recorded faster than plain ones as it was timed.
             let taken = (window - plain.min(recorded) as i64).max(0);
             prop_assert_eq!(sets.total(), window - idle.min(taken));
-            let sum = |operations: &std::collections::BTreeMap<Operation, perf4sight_breakdown::Sets>| -> i64 {
-                operations.values().map(perf4sight_breakdown::Sets::total).sum()
+            let sum = |operations: &std::collections::BTreeMap<TrainingOperation, perf4sight_breakdown::TimeSets>| -> i64 {
+                operations.values().map(perf4sight_breakdown::TimeSets::total).sum()
             };
             prop_assert_eq!(sum(&divided.operations), sets.total());
         }

@@ -5,7 +5,7 @@ use crate::memo::SimulationCache;
 use crate::run_through::{ExtraBytes, StepPeaks, run_through};
 use crate::step::{AllocationSchedule, StepPeriod};
 use crate::tensor::{StepPhase, TensorRole};
-use perf4sight_network::{FollowedPass, Kernels, NodeId};
+use perf4sight_network::{FollowedPass, NodeId, OperatorKind};
 use perf4sight_step::workload::{Accumulate, Optimizer, Step, ZeroGrad};
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn peak_of_followed_pass<'a>(
         with.saturating_sub(without)
     };
     let mut most = pass.most;
-    for kind in Kernels::ALL {
+    for kind in OperatorKind::ALL {
         let nodes: Vec<NodeId> = kind.nodes(inside.network).collect();
         let Some([forward, backward]) = pass.operators.get(&kind) else { continue };
         let places = pass.places(kind, nodes.len());
@@ -84,7 +84,7 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_base::units::Bytes;
-    use perf4sight_network::{Activation, Followed, FollowedPass, Linear, Network, NetworkBuilder, Op, Shape};
+    use perf4sight_network::{Activation, FollowedModule, FollowedPass, Linear, Network, NetworkBuilder, Op, Shape};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Checkpoint, Optimizer, Stage, Step, ZeroGrad};
     use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ mod tests {
             left: 0,
             operators: BTreeMap::new(),
         };
-        network.clone().following(Followed::new(PLAIN, [64, 128].map(pass).to_vec()))
+        network.clone().following(FollowedModule::new(PLAIN, [64, 128].map(pass).to_vec()))
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
         // What a graph does not have: a table of 400,000 bytes, and a weight of 262,144 that it reads as part of another.
         let (sizes, left) = (vec![131_072, 2048, 20_480, 40, 262_144], 1_500_000);
         let pass = |samples| FollowedPass { samples, most: left, left, operators: BTreeMap::new() };
-        let followed = Followed::new(PLAIN, [1, 2].map(pass).to_vec()).map(|one| one.with_weights(sizes.clone()));
+        let followed = FollowedModule::new(PLAIN, [1, 2].map(pass).to_vec()).map(|one| one.with_weights(sizes.clone()));
         let (network, step) = (network.following(followed), Step { optimizer: Optimizer::AdamW, ..PLAIN });
         // `_single_tensor_adam`: two averages of every weight; beside them a root and a denominator of the last, while `denom` is that of the one before.
         let expected = left + 2 * sizes.iter().sum::<u64>() + 2 * 262_144 + 40;

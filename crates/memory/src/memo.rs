@@ -6,7 +6,7 @@ use crate::step::{
     AllocationSchedule, DeviceKernels, DeviceOperations, RecordedPass, SetUp, StepContext, WeightUpdates, rules_step,
 };
 use perf4sight_base::cache::Cache;
-use perf4sight_network::{FollowedPass, Network, Trainings};
+use perf4sight_network::{FollowedPass, Network, TrainedNetworks};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Step};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ pub(crate) struct SimulationCache<'a> {
     within_kernels: bool,
     /// The same without it.
     outside: OnceLock<Box<SimulationCache<'a>>>,
-    trainings: Trainings<'a>,
+    trainings: TrainedNetworks<'a>,
     operations: Cache<(Step, u64), DeviceOperations<'a>>,
     set_ups: Cache<(Step, u64), SetUp>,
     passes: Cache<(Step, u64), RecordedPass>,
@@ -50,7 +50,7 @@ impl<'a> SimulationCache<'a> {
             platform,
             within_kernels: true,
             outside: OnceLock::new(),
-            trainings: Trainings::new(network),
+            trainings: TrainedNetworks::new(network),
             operations: Cache::default(),
             set_ups: Cache::default(),
             passes: Cache::default(),
@@ -83,8 +83,8 @@ impl<'a> SimulationCache<'a> {
             *self.beyond.of(key, || extra_bytes(self, self.outside_of_kernels(), step, pass))
         };
         followed.map_or_else(ExtraBytes::default, |followed| ExtraBytes {
-            in_pass: followed.beyond(samples, |pass| found(pass).in_pass),
-            after_pass: followed.beyond(samples, |pass| found(pass).after_pass),
+            in_pass: followed.extra_bytes(samples, |pass| found(pass).in_pass),
+            after_pass: followed.extra_bytes(samples, |pass| found(pass).after_pass),
         })
     }
 
@@ -98,7 +98,7 @@ impl<'a> SimulationCache<'a> {
     fn record(&self, step: Step, batch: u64) -> AllocationSchedule {
         let ruling = rules_step(step);
         let kernels = DeviceKernels { platform: self.platform, counted: self.within_kernels };
-        let operations = || DeviceOperations::new(self.trainings.of(step.trainable), ruling, kernels, batch);
+        let operations = || DeviceOperations::new(self.trainings.for_trainable(step.trainable), ruling, kernels, batch);
         let operations = self.operations.of((ruling, batch), operations);
         let context = StepContext::new(&operations, step, self.platform, &self.trainings.cuts(step.checkpoint));
         let Step { optimizer, accumulate, checkpoint, .. } = step;

@@ -1,13 +1,13 @@
 //! Whether a network looks as if only a part of it were trained: files do not hold `requires_grad`.
 
-use perf4sight_network::{Binary, Linear, Network, NodeId, Op};
+use perf4sight_network::{BinaryFunction, Linear, Network, NodeId, Op};
 
 /// The inner width of an adapter is at most one in so many of those that it leads between.
 const NARROW: usize = 4;
 
 /// The narrow layer and the one behind it whose result is added to that of a layer with the same input after a narrow one, as in LoRA: `base(x) + b(a(x)) * scale`.
 pub(super) fn adapters(network: &Network) -> Vec<[String; 2]> {
-    let sums = network.nodes().iter().filter(|node| matches!(node.op, Op::Binary(Binary::Add)));
+    let sums = network.nodes().iter().filter(|node| matches!(node.op, Op::Binary(BinaryFunction::Add)));
     let found = sums.filter_map(|sum| {
         let &[first, second] = sum.inputs.as_slice() else { return None };
         [[first, second], [second, first]].into_iter().find_map(|[base, added]| {
@@ -31,7 +31,7 @@ fn layer(network: &Network, of: NodeId) -> Option<(NodeId, usize, NodeId)> {
 }
 
 fn scaled(network: &Network, mut of: NodeId) -> NodeId {
-    while let (Op::Binary(Binary::Mul | Binary::Div) | Op::Dropout { .. }, &[read]) =
+    while let (Op::Binary(BinaryFunction::Mul | BinaryFunction::Div) | Op::Dropout { .. }, &[read]) =
         (&network.node(of).op, network.node(of).inputs.as_slice())
     {
         of = read;

@@ -1,6 +1,6 @@
 //! Warnings about a file, as data; `Display` writes the sentences.
 
-use super::twins::Twins;
+use super::twins::EqualParts;
 use perf4sight_base::units::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter, Result};
@@ -13,28 +13,28 @@ pub(super) enum Warning {
     /// The type of most of its numbers, if it is not float32.
     Width(String),
     SeveralOutputs(Vec<String>),
-    Unknown(Unknown),
+    Unknown(UnknownOperators),
     GuessedShapes(Vec<String>),
     /// Tensors folded from parameters of unknown size, and the parameter that the first may be folded from.
-    LostParameters(Folded, Option<String>),
+    LostParameters(FoldedTensors, Option<String>),
     /// The first of the parameters that nothing reads, and their number.
     UnreadParameters(String, usize),
     /// Tensors folded from parameters that have the same size in all known networks.
-    UsualParameters(Folded),
-    AlikeParameters(Folded),
+    UsualParameters(FoldedTensors),
+    AlikeParameters(FoldedTensors),
     ReadTwice(BTreeSet<String>),
     ReadInParts(BTreeMap<String, BTreeSet<String>>),
     PartlyRead(Vec<PartlyRead>),
     /// Attentions that read non-contiguous features.
     StridedAttention(BTreeSet<String>),
-    Contradicted(Vec<Contradiction>),
+    Contradicted(Vec<ShapeContradiction>),
     /// Activations that are written in steps, and how many of each.
     InSteps(BTreeMap<&'static str, usize>),
     /// What memory depends on and the file does not tell, and how many times.
-    Unsure(BTreeMap<Unsure, usize>),
+    Unsure(BTreeMap<UnsureReason, usize>),
     /// Tensors that count as buffers because of their names, and their elements.
     BuffersByName(Vec<(String, u64)>),
-    Merged(Merged),
+    Merged(MergedTensors),
     FoldedBatchNorm,
     /// Number of batch normalisations restored from the exporter's notes.
     RestoredBatchNorm(usize),
@@ -43,7 +43,7 @@ pub(super) enum Warning {
     /// Layers that look like adapters.
     Adapters(Vec<[String; 2]>),
     /// Parts one of which may follow the other without gradients.
-    Twins(Twins),
+    Twins(EqualParts),
     AcrossSamples(Vec<String>),
     /// Number of recurrent layers.
     Recurrent(usize),
@@ -57,7 +57,7 @@ pub(super) enum Warning {
 
 /// What a file does not tell of the code of its module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unsure {
+pub(super) enum UnsureReason {
     /// Whether a result that is read several times was computed as often: exporters merge equal expressions.
     Merged,
     /// Whether a gated linear unit is one operator.
@@ -81,7 +81,7 @@ pub(super) enum Unsure {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Unknown {
+pub(super) struct UnknownOperators {
     pub known: usize,
     pub operations: usize,
     pub kinds: Vec<(String, usize)>,
@@ -91,7 +91,7 @@ pub(super) struct Unknown {
 
 /// Tensors that an exporter computed when it folded constants.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Folded {
+pub(super) struct FoldedTensors {
     pub first: String,
     pub count: usize,
 }
@@ -105,7 +105,7 @@ pub(super) struct PartlyRead {
 
 /// A value whose declared shape differs from its operator's result; `None` for the batch and open sizes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Contradiction {
+pub(super) struct ShapeContradiction {
     pub value: String,
     pub node: String,
     pub declared: Vec<Option<u64>>,
@@ -114,7 +114,7 @@ pub(super) struct Contradiction {
 
 /// Tensors that the file stores only as other, equal tensors.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Merged {
+pub(super) struct MergedTensors {
     pub first: String,
     pub stored_as: String,
     pub count: usize,
@@ -209,7 +209,7 @@ fn write_adapters(f: &mut Formatter, layers: &[[String; 2]]) -> Result {
     )
 }
 
-fn write_twins(f: &mut Formatter, Twins { follower, leader }: &Twins) -> Result {
+fn write_twins(f: &mut Formatter, EqualParts { follower, leader }: &EqualParts) -> Result {
     write!(
         f,
         "{follower} has the layers of {leader}, and both read the network's inputs, as where a target or a teacher follows without gradients (BYOL): no file records \
@@ -237,7 +237,7 @@ fn guessed_shapes(f: &mut Formatter, nodes: &[String]) -> Result {
     )
 }
 
-fn lost_parameters(f: &mut Formatter, Folded { first, count }: &Folded, source: Option<&str>) -> Result {
+fn lost_parameters(f: &mut Formatter, FoldedTensors { first, count }: &FoldedTensors, source: Option<&str>) -> Result {
     let source = source.map_or(String::new(), |source| format!(", perhaps of \"{source}\""));
     let tensors = counted(*count as u64, "tensor");
     write!(
@@ -264,7 +264,7 @@ fn read_twice(f: &mut Formatter, tensors: &BTreeSet<String>) -> Result {
     )
 }
 
-fn contradicted(f: &mut Formatter, values: &[Contradiction]) -> Result {
+fn contradicted(f: &mut Formatter, values: &[ShapeContradiction]) -> Result {
     let more = more(values.len(), |more| format!(" ({more} more are like it)"));
     let first = &values[0];
     write!(
@@ -294,7 +294,7 @@ fn checkpointed(f: &mut Formatter, count: usize) -> Result {
     )
 }
 
-fn unsure(f: &mut Formatter, kinds: &BTreeMap<Unsure, usize>) -> Result {
+fn unsure(f: &mut Formatter, kinds: &BTreeMap<UnsureReason, usize>) -> Result {
     let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{} ({count} times)", kind.question())).collect();
     write!(
         f,
@@ -304,19 +304,19 @@ fn unsure(f: &mut Formatter, kinds: &BTreeMap<Unsure, usize>) -> Result {
     )
 }
 
-impl Unsure {
+impl UnsureReason {
     fn question(self) -> &'static str {
         match self {
-            Unsure::Merged => "whether a result that is read several times was computed as often",
-            Unsure::Gate => "whether a gated linear unit is one operator",
-            Unsure::InPlace => "whether an activation overwrites its input",
-            Unsure::ComputedWeight => "how many tensors the computation of a weight makes",
-            Unsure::List => "whether results that are joined stay in a variable",
-            Unsure::Places => "whether a maximum is `max` of an axis or `amax`",
-            Unsure::Function => "what a torch.autograd.Function keeps of its operations",
-            Unsure::Order => "whether an image that `permute` or `transpose` made was made contiguous",
-            Unsure::LogSigmoid => "whether the logarithm of a sigmoid is `logsigmoid`",
-            Unsure::Variance => "whether the mean of squared differences from a mean is `var`",
+            UnsureReason::Merged => "whether a result that is read several times was computed as often",
+            UnsureReason::Gate => "whether a gated linear unit is one operator",
+            UnsureReason::InPlace => "whether an activation overwrites its input",
+            UnsureReason::ComputedWeight => "how many tensors the computation of a weight makes",
+            UnsureReason::List => "whether results that are joined stay in a variable",
+            UnsureReason::Places => "whether a maximum is `max` of an axis or `amax`",
+            UnsureReason::Function => "what a torch.autograd.Function keeps of its operations",
+            UnsureReason::Order => "whether an image that `permute` or `transpose` made was made contiguous",
+            UnsureReason::LogSigmoid => "whether the logarithm of a sigmoid is `logsigmoid`",
+            UnsureReason::Variance => "whether the mean of squared differences from a mean is `var`",
         }
     }
 }
@@ -360,7 +360,7 @@ fn more(all: usize, write: impl Fn(usize) -> String) -> String {
     if all > 1 { write(all - 1) } else { String::new() }
 }
 
-impl Display for Unknown {
+impl Display for UnknownOperators {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let mut guessed_from = "the size of what they read and write".to_owned();
         if !self.products.is_empty() {
@@ -376,7 +376,7 @@ impl Display for Unknown {
     }
 }
 
-impl Display for Folded {
+impl Display for FoldedTensors {
     fn fmt(&self, f: &mut Formatter) -> Result {
         write!(f, "the exporter computed {} ahead (\"{}\" is one)", counted(self.count as u64, "tensor"), self.first)
     }
@@ -388,7 +388,7 @@ impl Display for PartlyRead {
     }
 }
 
-impl Display for Contradiction {
+impl Display for ShapeContradiction {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let listed = |dims: &[Option<u64>], open: &str| {
             let written = dims.iter().map(|dim| dim.map_or(open.to_string(), |dim| dim.to_string()));
@@ -399,9 +399,9 @@ impl Display for Contradiction {
     }
 }
 
-impl Display for Merged {
+impl Display for MergedTensors {
     fn fmt(&self, f: &mut Formatter) -> Result {
-        let Merged { first, stored_as, count } = self;
+        let MergedTensors { first, stored_as, count } = self;
         let stored = match count {
             1 => format!("1 tensor is stored as another that it equals ({first} as {stored_as}), and counts with it"),
             _ => format!(

@@ -24,7 +24,8 @@ use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, evaluation_mo
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, overwrite};
 use perf4sight_network::{
-    Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Volume, Window,
+    Conv, ConvTranspose, ElementKind, Embedding, Linear, Network, Node, Op, Shape, UnknownOperation, VolumeWindow,
+    Window,
 };
 use prost::Message;
 use std::collections::BTreeMap;
@@ -85,7 +86,7 @@ fn is_weightless(file: File) -> bool {
 
 /// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.
 pub fn to_bytes(network: &Network) -> Vec<u8> {
-    let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeMap::new(), opset: OPSET };
+    let mut writer = GraphWriter { network, graph: GraphProto::default(), domains: BTreeMap::new(), opset: OPSET };
     network.nodes().iter().for_each(|node| writer.node(node));
     if network.unread() > 0 {
         writer.graph.input.push(value_info(UNREAD, vec![fixed_dim(network.unread() as usize)]));
@@ -110,7 +111,7 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-struct Writer<'a> {
+struct GraphWriter<'a> {
     network: &'a Network,
     graph: GraphProto,
     /// Other domains than ONNX's own, with the version of their operator sets.
@@ -118,7 +119,7 @@ struct Writer<'a> {
     opset: i64,
 }
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     fn node(&mut self, node: &Node) {
         match &node.op {
             Op::Input(input) => {
@@ -161,7 +162,7 @@ impl Writer<'_> {
             }
             Op::Contiguous { batch } => self.contiguous(node, *batch),
             Op::Slice { axis, start, length } => self.slice(node, *axis, [*start, start + length]),
-            Op::Every { axis, start, step } => self.every(node, *axis, [*start, *step]),
+            Op::Every { axis, start, step } => self.write_strided_slice(node, *axis, [*start, *step]),
             Op::Pick(pick) => self.pick(node, pick),
             Op::Pad { sides, fill } => self.pad(node, sides, *fill),
             Op::Expand(shape) => self.expand(node, shape),
@@ -378,7 +379,7 @@ impl Writer<'_> {
 
     /// Writes an unknown operation as it was read. If that was not kept, only its name is written, in a domain that no runtime
     /// supports.
-    fn unknown(&mut self, node: &Node, unknown: &Unknown) {
+    fn unknown(&mut self, node: &Node, unknown: &UnknownOperation) {
         if let Some(original) = &unknown.original {
             return self.original(node, unknown, original);
         }
@@ -416,7 +417,7 @@ fn windowed(window: &Window) -> Vec<AttributeProto> {
     window_attributes([&window.kernel, &window.stride, &window.padding, &window.dilation])
 }
 
-fn volumed(window: &Volume) -> Vec<AttributeProto> {
+fn volumed(window: &VolumeWindow) -> Vec<AttributeProto> {
     let padding = [window.padding, window.padding].concat();
     window_attributes([&window.kernel, &window.stride, &padding, &window.dilation])
 }
@@ -439,11 +440,11 @@ fn fixed_dim(dim: usize) -> Dimension {
     Dimension { value: Some(dimension::Value::DimValue(dim as i64)), ..Default::default() }
 }
 
-fn data_type(element: Element) -> DataType {
+fn data_type(element: ElementKind) -> DataType {
     match element {
-        Element::Number => DataType::Float,
-        Element::Integer => DataType::Int64,
-        Element::Truth => DataType::Bool,
+        ElementKind::Number => DataType::Float,
+        ElementKind::Integer => DataType::Int64,
+        ElementKind::Truth => DataType::Bool,
     }
 }
 

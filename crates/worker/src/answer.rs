@@ -5,7 +5,7 @@ use super::measure::measure;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::{Network, NodeId};
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::Loaded;
+use perf4sight_onnx::LoadedOnnx;
 use perf4sight_step::protocol::{self, Gpu, PROTOCOL, Reply, Request, StepTask, Task};
 use perf4sight_step::workload::Checkpoint;
 use std::io::{BufRead, Write};
@@ -91,7 +91,7 @@ fn places(gpus: usize) -> String {
 /// Reads a network on a thread of its own, which has a heap of its own: otherwise the holes that parsing leaves,
 /// different in every process, would be between the tensors and make the peak of the resident set vary by 8 % between
 /// equal runs.
-fn read(file: &Path) -> Result<Loaded> {
+fn read(file: &Path) -> Result<LoadedOnnx> {
     thread::scope(|scope| scope.spawn(|| onnx::read(file)).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 

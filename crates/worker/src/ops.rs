@@ -2,8 +2,8 @@
 
 use super::weights::{Weights, sizes};
 use perf4sight_network::{
-    Activation, Binary, Cell, Conv, ConvTranspose, Element, Embedding, Fill, Interpolation, Node, Op, Pick, Recurrent,
-    Reduction, Shape, Volume, Window,
+    Activation, BinaryFunction, Conv, ConvTranspose, ElementKind, Embedding, Interpolation, Node, Op, PaddingFill,
+    PickedElements, Recurrent, RecurrentKind, ReductionKind, Shape, VolumeWindow, Window,
 };
 use perf4sight_step::workload::Number;
 use tch::{Kind, TchError, Tensor};
@@ -128,7 +128,7 @@ impl Call<'_> {
         input.f_conv2d(weight, bias, sizes(stride), padding, sizes(dilation), conv.groups as i64)
     }
 
-    fn conv_3d(&self, conv: &Conv<Volume>) -> Result<Tensor, TchError> {
+    fn conv_3d(&self, conv: &Conv<VolumeWindow>) -> Result<Tensor, TchError> {
         let (weight, bias) = (&self.weights()?.weight, self.bias(conv.bias)?);
         let [stride, padding, dilation] =
             [conv.window.stride, conv.window.padding, conv.window.dilation].map(|three| sizes(&three));
@@ -158,30 +158,30 @@ impl Call<'_> {
         let zeros = Tensor::f_zeros([directions, self.samples, hidden], (input.kind(), input.device()))?;
         let (bias, training, both) = (layer.bias, self.training, layer.both_ways);
         let (steps, last) = match layer.cell {
-            Cell::Lstm => {
+            RecurrentKind::Lstm => {
                 let states = [&zeros, &zeros];
                 let weights: Vec<&Tensor> = weights.iter().collect();
                 let (steps, last, _) = input.f_lstm(&states, &weights, bias, 1, 0.0, training, both, true)?;
                 (steps, last)
             }
-            Cell::Gru => input.f_gru(&zeros, weights, bias, 1, 0.0, training, both, true)?,
-            Cell::Tanh => input.f_rnn_tanh(&zeros, weights, bias, 1, 0.0, training, both, true)?,
-            Cell::Relu => input.f_rnn_relu(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+            RecurrentKind::Gru => input.f_gru(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+            RecurrentKind::Tanh => input.f_rnn_tanh(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+            RecurrentKind::Relu => input.f_rnn_relu(&zeros, weights, bias, 1, 0.0, training, both, true)?,
         };
         if layer.last { last.f_transpose(0, 1) } else { steps.f_reshape(self.sized(&self.node.shape)) }
     }
 
-    fn reduced(&self, reduction: Reduction, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {
+    fn reduced(&self, reduction: ReductionKind, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         match reduction {
-            Reduction::Mean => input.f_mean_dim(axes, keep, None),
-            Reduction::Sum => input.f_sum_dim_intlist(axes, keep, None),
-            Reduction::Max => input.f_amax(axes, keep),
-            Reduction::Min => input.f_amin(axes, keep),
-            Reduction::L1 => input.f_norm_scalaropt_dim(1, axes, keep),
-            Reduction::L2 => input.f_norm_scalaropt_dim(2, axes, keep),
-            Reduction::LogSumExp => input.f_logsumexp(axes, keep),
-            Reduction::Product => {
+            ReductionKind::Mean => input.f_mean_dim(axes, keep, None),
+            ReductionKind::Sum => input.f_sum_dim_intlist(axes, keep, None),
+            ReductionKind::Max => input.f_amax(axes, keep),
+            ReductionKind::Min => input.f_amin(axes, keep),
+            ReductionKind::L1 => input.f_norm_scalaropt_dim(1, axes, keep),
+            ReductionKind::L2 => input.f_norm_scalaropt_dim(2, axes, keep),
+            ReductionKind::LogSumExp => input.f_logsumexp(axes, keep),
+            ReductionKind::Product => {
                 let mut last_first = axes.to_vec();
                 last_first.sort_unstable_by(|a, b| b.cmp(a));
                 last_first.iter().try_fold(input.shallow_clone(), |input, &axis| input.f_prod_dim_int(axis, keep, None))
@@ -191,7 +191,7 @@ impl Call<'_> {
 
     /// The selected elements do not change the cost; where the file does not list them, the first ones are read over
     /// and over.
-    fn picked(&self, pick: &Pick) -> Result<Tensor, TchError> {
+    fn picked(&self, pick: &PickedElements) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         let axis = behind_batch(pick.axis);
         let places: Vec<i64> = match pick.places.as_slice() {
@@ -202,16 +202,16 @@ impl Call<'_> {
     }
 
     /// libtorch names the last axis first.
-    fn surrounded(&self, sides: &[[i64; 2]], fill: Fill) -> Result<Tensor, TchError> {
+    fn surrounded(&self, sides: &[[i64; 2]], fill: PaddingFill) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         let first = sides.iter().position(|side| *side != [0, 0]).unwrap_or(0);
         let pads = |from: usize| sides[from..].iter().rev().flatten().copied().collect::<Vec<i64>>();
         let mode = match fill {
-            Fill::Zeros => return input.f_pad(pads(first), "constant", 0.0),
-            Fill::Constant => return input.f_pad(pads(first), "constant", 2.0),
-            Fill::Reflect => "reflect",
-            Fill::Edge => "replicate",
-            Fill::Wrap => "circular",
+            PaddingFill::Zeros => return input.f_pad(pads(first), "constant", 0.0),
+            PaddingFill::Constant => return input.f_pad(pads(first), "constant", 2.0),
+            PaddingFill::Reflect => "reflect",
+            PaddingFill::Edge => "replicate",
+            PaddingFill::Wrap => "circular",
         };
         // These modes work on images, whose last two axes they pad.
         input.f_pad(pads(first.max(1)), mode, None)
@@ -293,13 +293,13 @@ impl Call<'_> {
         input.f_avg_pool2d(sizes(kernel), sizes(stride), padding, window.ceil, count_include_pad, None)
     }
 
-    fn max_pool_3d(&self, window: &Volume) -> Result<Tensor, TchError> {
-        let Volume { kernel, stride, padding, dilation, ceil } = window;
+    fn max_pool_3d(&self, window: &VolumeWindow) -> Result<Tensor, TchError> {
+        let VolumeWindow { kernel, stride, padding, dilation, ceil } = window;
         self.inputs[0].f_max_pool3d(sizes(kernel), sizes(stride), sizes(padding), sizes(dilation), *ceil)
     }
 
-    fn average_pool_3d(&self, window: &Volume, count_include_pad: bool) -> Result<Tensor, TchError> {
-        let Volume { kernel, stride, padding, ceil, .. } = window;
+    fn average_pool_3d(&self, window: &VolumeWindow, count_include_pad: bool) -> Result<Tensor, TchError> {
+        let VolumeWindow { kernel, stride, padding, ceil, .. } = window;
         self.inputs[0].f_avg_pool3d(sizes(kernel), sizes(stride), sizes(padding), *ceil, count_include_pad, None)
     }
 
@@ -360,28 +360,28 @@ impl Call<'_> {
         }
     }
 
-    fn binary(&self, binary: Binary) -> Result<Tensor, TchError> {
+    fn binary(&self, binary: BinaryFunction) -> Result<Tensor, TchError> {
         let [a, b] = self.inputs.as_slice() else { return self.with_constant(binary) };
         let rank = a.dim().max(b.dim());
         let (a, b) = (raised(&self.number(a, b)?, rank)?, raised(&self.number(b, a)?, rank)?);
         match binary {
-            Binary::Add => a.f_add(&b),
-            Binary::Sub => a.f_sub(&b),
-            Binary::Mul => a.f_mul(&b),
-            Binary::Div => a.f_div(&b),
-            Binary::Pow => a.f_pow(&b),
-            Binary::Max => a.f_maximum(&b),
-            Binary::Min => a.f_minimum(&b),
-            Binary::Mod => a.f_fmod_tensor(&b),
-            Binary::Equal => a.f_eq_tensor(&b),
-            Binary::Less => a.f_lt_tensor(&b),
-            Binary::LessOrEqual => a.f_le_tensor(&b),
-            Binary::Greater => a.f_gt_tensor(&b),
-            Binary::GreaterOrEqual => a.f_ge_tensor(&b),
-            Binary::And => a.f_logical_and(&b),
-            Binary::Or => a.f_logical_or(&b),
-            Binary::Xor => a.f_logical_xor(&b),
-            Binary::PRelu => a.f_internal_prelu_kernel(&b.f_to_kind(a.kind())?),
+            BinaryFunction::Add => a.f_add(&b),
+            BinaryFunction::Sub => a.f_sub(&b),
+            BinaryFunction::Mul => a.f_mul(&b),
+            BinaryFunction::Div => a.f_div(&b),
+            BinaryFunction::Pow => a.f_pow(&b),
+            BinaryFunction::Max => a.f_maximum(&b),
+            BinaryFunction::Min => a.f_minimum(&b),
+            BinaryFunction::Mod => a.f_fmod_tensor(&b),
+            BinaryFunction::Equal => a.f_eq_tensor(&b),
+            BinaryFunction::Less => a.f_lt_tensor(&b),
+            BinaryFunction::LessOrEqual => a.f_le_tensor(&b),
+            BinaryFunction::Greater => a.f_gt_tensor(&b),
+            BinaryFunction::GreaterOrEqual => a.f_ge_tensor(&b),
+            BinaryFunction::And => a.f_logical_and(&b),
+            BinaryFunction::Or => a.f_logical_or(&b),
+            BinaryFunction::Xor => a.f_logical_xor(&b),
+            BinaryFunction::PRelu => a.f_internal_prelu_kernel(&b.f_to_kind(a.kind())?),
         }
     }
 
@@ -393,37 +393,39 @@ impl Call<'_> {
     }
 
     /// Arithmetic with a constant, which is not part of the graph; the cost is the same whatever its value.
-    fn with_constant(&self, binary: Binary) -> Result<Tensor, TchError> {
+    fn with_constant(&self, binary: BinaryFunction) -> Result<Tensor, TchError> {
         let input = self.number(&self.inputs[0], &self.inputs[0])?;
         let one = || input.f_ones_like();
         match binary {
-            Binary::Add => input.f_add_scalar(1),
-            Binary::Sub => input.f_sub_scalar(1),
-            Binary::Mul => input.f_mul_scalar(1),
-            Binary::Div => input.f_div_scalar(1),
-            Binary::Pow => input.f_pow_tensor_scalar(2),
-            Binary::Max => input.f_clamp_min(1),
-            Binary::Min => input.f_clamp_max(1),
-            Binary::Mod => input.f_fmod(1),
-            Binary::Equal => input.f_eq(1),
-            Binary::Less => input.f_lt(1),
-            Binary::LessOrEqual => input.f_le(1),
-            Binary::Greater => input.f_gt(1),
-            Binary::GreaterOrEqual => input.f_ge(1),
-            Binary::And => input.f_logical_and(&one()?),
-            Binary::Or => input.f_logical_or(&one()?),
-            Binary::Xor => input.f_logical_xor(&one()?),
-            Binary::PRelu => input.f_internal_prelu_kernel(&Tensor::f_ones([1], (input.kind(), input.device()))?),
+            BinaryFunction::Add => input.f_add_scalar(1),
+            BinaryFunction::Sub => input.f_sub_scalar(1),
+            BinaryFunction::Mul => input.f_mul_scalar(1),
+            BinaryFunction::Div => input.f_div_scalar(1),
+            BinaryFunction::Pow => input.f_pow_tensor_scalar(2),
+            BinaryFunction::Max => input.f_clamp_min(1),
+            BinaryFunction::Min => input.f_clamp_max(1),
+            BinaryFunction::Mod => input.f_fmod(1),
+            BinaryFunction::Equal => input.f_eq(1),
+            BinaryFunction::Less => input.f_lt(1),
+            BinaryFunction::LessOrEqual => input.f_le(1),
+            BinaryFunction::Greater => input.f_gt(1),
+            BinaryFunction::GreaterOrEqual => input.f_ge(1),
+            BinaryFunction::And => input.f_logical_and(&one()?),
+            BinaryFunction::Or => input.f_logical_or(&one()?),
+            BinaryFunction::Xor => input.f_logical_xor(&one()?),
+            BinaryFunction::PRelu => {
+                input.f_internal_prelu_kernel(&Tensor::f_ones([1], (input.kind(), input.device()))?)
+            }
         }
     }
 }
 
 /// How libtorch calls elements.
-pub(super) fn kind_of(element: Element, held: Number) -> Kind {
+pub(super) fn kind_of(element: ElementKind, held: Number) -> Kind {
     match element {
-        Element::Number => kind_of_number(held),
-        Element::Integer => Kind::Int64,
-        Element::Truth => Kind::Bool,
+        ElementKind::Number => kind_of_number(held),
+        ElementKind::Integer => Kind::Int64,
+        ElementKind::Truth => Kind::Bool,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::ops::{Call, behind_batch};
 use super::weights::sizes;
-use perf4sight_network::{ArgMax, Beyond, Fold, GridSample, Interpolation, TopK, Window};
+use perf4sight_network::{ArgMax, Fold, GridSample, Interpolation, OutsideValues, TopK, Window};
 use tch::{TchError, Tensor};
 
 impl Call<'_> {
@@ -38,9 +38,9 @@ impl Call<'_> {
             Interpolation::Cubic => 2,
         };
         let beyond = match sample.beyond {
-            Beyond::Zeros => 0,
-            Beyond::Edge => 1,
-            Beyond::Reflect => 2,
+            OutsideValues::Zeros => 0,
+            OutsideValues::Edge => 1,
+            OutsideValues::Reflect => 2,
         };
         self.inputs[0].f_grid_sampler(&self.inputs[1], interpolation, beyond, sample.corners)
     }

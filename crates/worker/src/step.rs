@@ -6,7 +6,7 @@ use super::laps::Stopwatch;
 use super::ops::{kind_of, kind_of_number};
 use super::tape::Tape;
 use super::weights::sizes;
-use perf4sight_network::{Contents, Input, Network, NodeId};
+use perf4sight_network::{InputContents, Network, NetworkInput, NodeId};
 use perf4sight_step::workload::{self, Loss, Number, Optimizer, Precision, Stage, Workload, ZeroGrad};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
@@ -159,7 +159,7 @@ impl Training {
             }
         };
         let place = |output| network.outputs().iter().position(|other| *other == output);
-        let compared = network.compared().filter_map(|output| Some((place(output)?, output)));
+        let compared = network.loss_results().filter_map(|output| Some((place(output)?, output)));
         let targets = compared.map(|(place, output)| Ok((place, targets(output)?))).collect::<Result<_, TchError>>()?;
         let (scaler, passes) = (Scaler::new(precision, device)?, accumulate.passes());
         Ok(Training { loss, targets, optimizer, zero_grad, passes, samples: batch, scaler })
@@ -258,13 +258,18 @@ fn created(optimizer: Optimizer) -> Result<COptimizer, TchError> {
     }
 }
 
-fn filled(contents: Contents, input: &Input, batch: u64, (held, device): (Number, Device)) -> Result<Tensor, TchError> {
+fn filled(
+    contents: InputContents,
+    input: &NetworkInput,
+    batch: u64,
+    (held, device): (Number, Device),
+) -> Result<Tensor, TchError> {
     let size = batch_of(batch, input.shape.dims());
     let kind = kind_of(input.element, held);
     match contents {
-        Contents::Numbers => Tensor::f_rand(size, (kind, device)),
-        Contents::Below(rows) => Tensor::f_randint(rows as i64, size, (kind, device)),
-        Contents::Ones => Tensor::f_ones(size, (kind, device)),
+        InputContents::Numbers => Tensor::f_rand(size, (kind, device)),
+        InputContents::Below(rows) => Tensor::f_randint(rows as i64, size, (kind, device)),
+        InputContents::Ones => Tensor::f_ones(size, (kind, device)),
     }
 }
 
@@ -283,7 +288,7 @@ mod tests {
 
     /// The network with dropouts that drop nothing: tests draw from one generator side by side.
     fn without_chance(network: &Network) -> Network {
-        let mut builder = network.begun();
+        let mut builder = network.builder_with_input();
         for node in network.nodes().iter().skip(1) {
             let op = if matches!(node.op, Op::Dropout { .. }) { Op::Dropout { rate: 0.0 } } else { node.op.clone() };
             builder.add(&node.name, op, &node.inputs).unwrap();

@@ -41,7 +41,7 @@ impl RankBreakdown {
         let overhead = self.correction.overhead.as_ref()?;
         let [low, high] = overhead.either_way()?;
         let Some(long) = overhead.long else { return Some([low, high]) };
-        let ordinary = self.counted().filter(|one| overhead.ordinary.get(one.number) == Some(&true));
+        let ordinary = self.counted_iterations().filter(|one| overhead.ordinary.get(one.number) == Some(&true));
         let ordinary: Option<Vec<f64>> = ordinary.map(|one| total(self, one)).collect();
         let own = self.summary_of(total)?.mean - mean(&ordinary.filter(|ordinary| !ordinary.is_empty())?);
         let [fewer, more] = long.interval.map(|adds| adds - own);

@@ -1,7 +1,7 @@
 //! Cuts out the time of `perf4sight record` itself at the ends of iterations, because it is not the script's.
 
 use crate::categories::thread_state::is_of_file;
-use crate::iterations::marks::Mark;
+use crate::iterations::marks::IterationMark;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{EventCategory, Trace, TrackId};
 
@@ -11,7 +11,7 @@ const FILE: &str = "perf4sight_recorder/recorder.py";
 
 /// Cuts off the recorder's calls at both ends of the iterations of a thread; a trace without Python calls does not
 /// contain them.
-pub(crate) fn cut(trace: &Trace, track: TrackId, marks: &mut [Mark]) {
+pub(crate) fn cut(trace: &Trace, track: TrackId, marks: &mut [IterationMark]) {
     let calls = calls(trace, track);
     let at = |moment: i64| {
         let call = calls.partition_point(|(_, end)| *end < moment);

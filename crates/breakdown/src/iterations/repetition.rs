@@ -1,6 +1,6 @@
 //! Finds unmarked iterations: the name of an event at the beginning of similar spans of a thread's time.
 
-use crate::iterations::marks::{Found, Markers, between, is_window};
+use crate::iterations::marks::{FoundIterations, IterationMarkers, is_window, marks_between};
 use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,14 +18,14 @@ const LIKELY: f64 = 0.3;
 
 /// The iterations of a thread by the event that repeats most regularly, if one does. In a loop, most names occur once
 /// per iteration, or a few times. Of the names with equally many occurrences, the first one begins the iterations.
-pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
+pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<FoundIterations> {
     let events = outer(trace, track);
     let (certainty, name) = most_regular(&events).filter(|(certainty, _)| *certainty >= CERTAIN)?;
     let begins: Vec<i64> = events.iter().filter(|event| event.name == name).map(|event| event.start).collect();
     let times = begins.windows(2).filter(|pair| is_window(&(pair[0], pair[1]))).count();
     let certainty = (certainty * of_repeats(times)).min(MOST_CERTAIN);
-    let markers = Markers::Period { event: trace.names.get(name).to_owned(), certainty };
-    Some(between(&begins, markers, track))
+    let markers = IterationMarkers::Period { event: trace.names.get(name).to_owned(), certainty };
+    Some(marks_between(&begins, markers, track))
 }
 
 /// The event that repeats most regularly, where none does so with certainty.

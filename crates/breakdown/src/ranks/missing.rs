@@ -1,12 +1,12 @@
 //! The ranks whose traces are given, and warnings about missing ranks.
 
-use crate::breakdown::{Breakdown, Place, RankBreakdown};
+use crate::breakdown::{Breakdown, RankBreakdown, RankPlace};
 use perf4sight_traces::{RankTrace, rank_list};
 use std::collections::BTreeSet;
 
-impl Place {
-    pub(crate) fn of(ranked: &RankTrace) -> Self {
-        Place { rank: ranked.trace.rank().unwrap_or(ranked.rank), of: ranked.trace.header.world_size }
+impl RankPlace {
+    pub(crate) fn from_trace(ranked: &RankTrace) -> Self {
+        RankPlace { rank: ranked.trace.rank().unwrap_or(ranked.rank), of: ranked.trace.header.world_size }
     }
 }
 

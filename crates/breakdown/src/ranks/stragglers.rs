@@ -15,7 +15,7 @@ const NAMED: usize = 3;
 
 /// The waiting time in the exchanges of a run's iterations.
 #[derive(Default)]
-struct Waits {
+struct ExchangeWaits {
     /// Nanoseconds, summed over all ranks and iterations.
     all: i64,
     time: i64,
@@ -32,8 +32,8 @@ pub(crate) fn warning(ranks: &[RankTrace], run: &Breakdown) -> Option<String> {
     }
     let exchanges: Vec<Vec<&TraceEvent>> =
         ranks.iter().map(|ranked| gradient_exchange::among_all(ranked, ranks.len())).collect();
-    let together = run.together();
-    let mut waits = Waits::default();
+    let together = run.iterations_on_all_ranks();
+    let mut waits = ExchangeWaits::default();
     together.iter().for_each(|parts| waits.add(&exchanges, parts));
     let milliseconds = |nanoseconds: i64| format!("{:.3} ms", nanoseconds as f64 / 1e6 / waits.parts as f64);
     (waits.all as f64 > WORTH * waits.time as f64).then(|| {
@@ -46,7 +46,7 @@ pub(crate) fn warning(ranks: &[RankTrace], run: &Breakdown) -> Option<String> {
     })
 }
 
-impl Waits {
+impl ExchangeWaits {
     /// Adds one iteration, if all ranks have the same number of exchanges in it.
     fn add(&mut self, exchanges: &[Vec<&TraceEvent>], parts: &[&Iteration]) {
         let own: Vec<&[&TraceEvent]> =

@@ -1,8 +1,8 @@
 //! Detects waiting for other ranks at the end of a backward pass: threads of a library exchange gradients, and the
 //! engine, which has no work left, waits for them in a call that has no event.
 
-use crate::categories::thread_state::State;
-use crate::threads::Span;
+use crate::categories::thread_state::ThreadState;
+use crate::threads::ThreadSpan;
 use perf4sight_traces::intervals::{Interval, Timed, pieces, union};
 use perf4sight_traces::{EventCategory, RankTrace, Trace, TraceEvent, TrackId};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) const NODE: &str = "autograd::engine::evaluate_function";
 
 /// The spans of a main thread. Its time in `run_backward` after the last node of the pass becomes waiting while
 /// gradients are exchanged.
-pub(crate) fn waits(trace: &Trace, main: TrackId, spans: Arc<Vec<Span>>) -> Arc<Vec<Span>> {
+pub(crate) fn waits(trace: &Trace, main: TrackId, spans: Arc<Vec<ThreadSpan>>) -> Arc<Vec<ThreadSpan>> {
     let exchanges = exchanges(trace, main);
     if exchanges.is_empty() {
         return spans;
@@ -24,7 +24,7 @@ pub(crate) fn waits(trace: &Trace, main: TrackId, spans: Arc<Vec<Span>>) -> Arc<
     for span in spans.iter().copied() {
         let later = nodes.partition_point(|start| *start < span.start);
         let ends = |pass: u32| nodes.get(later).is_none_or(|next| *next >= trace.events[pass as usize].end());
-        match span.state == State::Delegates && ends(span.event) {
+        match span.state == ThreadState::Delegates && ends(span.event) {
             true => divide(span, &exchanges, &mut seen),
             false => seen.push(span),
         }
@@ -55,9 +55,9 @@ fn exchanges(trace: &Trace, main: TrackId) -> Vec<Interval> {
 }
 
 /// Adds a span, with waiting in the exchanges during it.
-fn divide(span: Span, exchanges: &[Interval], seen: &mut Vec<Span>) {
+fn divide(span: ThreadSpan, exchanges: &[Interval], seen: &mut Vec<ThreadSpan>) {
     seen.extend(pieces(exchanges, span.interval()).map(|((start, end), exchange)| {
-        let state = if exchange.is_some() { State::Waits } else { span.state };
-        Span { start, end, state, ..span }
+        let state = if exchange.is_some() { ThreadState::Waits } else { span.state };
+        ThreadSpan { start, end, state, ..span }
     }));
 }

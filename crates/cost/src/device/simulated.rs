@@ -19,7 +19,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Bytes;
 use perf4sight_machine::{Setting, Watch};
-use perf4sight_network::{Network, Node, Segment};
+use perf4sight_network::{CheckpointSegment, Network, Node};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Stage, Step, Workload, ZeroGrad};
 use rand::{Rng, SeedableRng};
@@ -110,7 +110,7 @@ struct StepExecution {
     runs: Vec<f64>,
     kept: Vec<bool>,
     /// The checkpointed segments, which run again in the backward pass.
-    segments: Vec<Segment>,
+    segments: Vec<CheckpointSegment>,
 }
 
 impl StepExecution {

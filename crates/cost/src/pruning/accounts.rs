@@ -1,7 +1,7 @@
 //! Exact parameter counts during pruning: the parameters of each layer as a function of its remaining channels.
 
 use super::channels::TensorChannels;
-use perf4sight_network::{Network, Node, Spans};
+use perf4sight_network::{Network, Node, WeightSpans};
 
 /// The parameters of one layer as a function of its channels: `pair * inputs * outputs / groups + each * outputs + fixed`.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ impl ParameterAccount {
         let (weight, others) = weights.split_first()?;
         let elements = weight.dims.elements();
         let account = match weight.spans {
-            Spans::Filters { input } => {
+            WeightSpans::Filters { input } => {
                 let inputs = network.input_of(node, 0).dims()[input] as u64;
                 let [outputs, seen] = [0, 1].map(|axis| weight.dims.dims()[axis] as u64);
                 let (area, biases) = (elements / (outputs * seen), others.len() as u64);
@@ -41,7 +41,7 @@ impl ParameterAccount {
                     }
                 }
             }
-            Spans::Transposed { .. } => {
+            WeightSpans::Transposed { .. } => {
                 let [inputs, of_group] = [0, 1].map(|axis| weight.dims.dims()[axis] as u64);
                 let (outputs, biases) = (node.shape.channels() as u64, others.len() as u64);
                 let groups = outputs / of_group;
@@ -58,17 +58,17 @@ impl ParameterAccount {
                     }
                 }
             }
-            Spans::Result { first } => {
+            WeightSpans::Result { first } => {
                 let lies_along = |axis: usize| (first..first + weight.dims.rank()).contains(&axis);
                 let outputs = output.filter(|channels| lies_along(channels.axis))?.ids.len() as u64;
                 let each = (1 + others.len() as u64) * elements / outputs;
                 ParameterAccount { outputs, groups: 1, each, ..ParameterAccount::default() }
             }
-            Spans::Rows => {
+            WeightSpans::Rows => {
                 let outputs = weight.dims.dims()[1] as u64;
                 ParameterAccount { outputs, groups: 1, each: elements / outputs, ..ParameterAccount::default() }
             }
-            Spans::Nothing => return None,
+            WeightSpans::Nothing => return None,
         };
         Some(match node.trained {
             Some(trained) => account.holding(trained),

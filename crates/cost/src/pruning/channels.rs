@@ -6,7 +6,7 @@
 use super::products::multiplied_axes;
 use super::reason::UnprunableReason;
 use super::union::ChannelUnion;
-use perf4sight_network::{Conv, Coupling, Network, Node, NodeId, Op, Shape};
+use perf4sight_network::{ChannelCoupling, Conv, Network, Node, NodeId, Op, Shape};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -91,46 +91,46 @@ impl ChannelFollower<'_> {
             return None;
         }
         match self.network.facts(node).channels {
-            Coupling::Given => Some(self.fixed(&node.shape, UnprunableReason::Input)),
-            Coupling::Partner => None, // follows the tensor it is combined with
-            Coupling::Filters(conv) => self.conv(node, conv),
-            Coupling::Volumes(conv) => self.conv(node, conv),
-            Coupling::Spread(transposed) => self.conv(node, &transposed.conv),
-            Coupling::Features(_) => self.linear(node),
-            Coupling::Rows(embedding) => Some(self.new_channels(node.shape.rank() - 1, embedding.width)),
-            Coupling::Same | Coupling::Each(_) => self.input(node),
-            Coupling::Grouped { groups } => self.grouped(node, groups),
-            Coupling::Image => self.image(node),
-            Coupling::Lost => {
+            ChannelCoupling::Given => Some(self.fixed(&node.shape, UnprunableReason::Input)),
+            ChannelCoupling::Partner => None, // follows the tensor it is combined with
+            ChannelCoupling::Filters(conv) => self.conv(node, conv),
+            ChannelCoupling::Volumes(conv) => self.conv(node, conv),
+            ChannelCoupling::Spread(transposed) => self.conv(node, &transposed.conv),
+            ChannelCoupling::Features(_) => self.linear(node),
+            ChannelCoupling::Rows(embedding) => Some(self.new_channels(node.shape.rank() - 1, embedding.width)),
+            ChannelCoupling::Same | ChannelCoupling::Each(_) => self.input(node),
+            ChannelCoupling::Grouped { groups } => self.grouped(node, groups),
+            ChannelCoupling::Image => self.image(node),
+            ChannelCoupling::Lost => {
                 self.fix_inputs(node, UnprunableReason::Mixed(node.name.as_str().into()));
                 None
             }
-            Coupling::Kept | Coupling::Stretched => self.on_kept_axis(node),
-            Coupling::OtherAxes { axis } => self.on_other_axes(node, axis),
-            Coupling::Tied => self.tie_elementwise(node),
-            Coupling::Joined { axis } => self.concatenated(node, axis),
-            Coupling::Regrouped => self.regrouped(id, node),
-            Coupling::Permuted(order) => self.input(node).map(|channels| TensorChannels {
+            ChannelCoupling::Kept | ChannelCoupling::Stretched => self.on_kept_axis(node),
+            ChannelCoupling::OtherAxes { axis } => self.on_other_axes(node, axis),
+            ChannelCoupling::Tied => self.tie_elementwise(node),
+            ChannelCoupling::Joined { axis } => self.concatenated(node, axis),
+            ChannelCoupling::Regrouped => self.regrouped(id, node),
+            ChannelCoupling::Permuted(order) => self.input(node).map(|channels| TensorChannels {
                 // An order is a permutation of all axes, so the followed one is in it.
                 axis: order.iter().position(|&axis| axis == channels.axis).unwrap_or(channels.axis),
                 ..channels
             }),
-            Coupling::Part { axis, start, length } => self.part(node, axis, start..start + length),
-            Coupling::Reduced { axes, keep } => {
+            ChannelCoupling::Part { axis, start, length } => self.part(node, axis, start..start + length),
+            ChannelCoupling::Reduced { axes, keep } => {
                 self.input(node).filter(|channels| !axes.contains(&channels.axis)).map(|channels| {
                     let before = axes.iter().filter(|&&axis| !keep && axis < channels.axis).count();
                     TensorChannels { axis: channels.axis - before, ..channels }
                 })
             }
-            Coupling::Multiplied => self.multiplied(node),
-            Coupling::Remembered(layer) => {
+            ChannelCoupling::Multiplied => self.multiplied(node),
+            ChannelCoupling::Remembered(layer) => {
                 let reason = UnprunableReason::Recurrent(node.name.as_str().into());
                 self.fix_inputs(node, reason.clone());
                 let states = self.new_channels(node.shape.rank() - 1, layer.hidden);
                 self.union.fix(&states.ids, reason);
                 Some(states)
             }
-            Coupling::Unknown(unknown) => {
+            ChannelCoupling::Unknown(unknown) => {
                 let reason = UnprunableReason::Unknown(node.name.as_str().into(), unknown.op_type.as_str().into());
                 self.fix_inputs(node, reason);
                 None

@@ -1,7 +1,7 @@
 //! The cuts of layers' weights: the positions that remain on every axis that pruning made shorter.
 
 use super::groups::{DependencyGroups, GroupId};
-use perf4sight_network::{Network, Node, NodeId, Spans};
+use perf4sight_network::{Network, Node, NodeId, WeightSpans};
 
 /// A layer that became smaller, with the remaining slices of its weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,12 +60,12 @@ impl CutFinder<'_> {
         let last = node.shape.rank().saturating_sub(1);
         let (inputs, outputs) = match weight.spans {
             // The channels of the result are on the same axis as those of the input that it sums over.
-            Spans::Filters { input } | Spans::Transposed { input } => {
+            WeightSpans::Filters { input } | WeightSpans::Transposed { input } => {
                 (self.remaining(*node.inputs.first()?, input..input + 1), self.remaining(id, input..input + 1))
             }
-            Spans::Result { first } => (None, self.remaining(id, first..first + weight.dims.rank())),
-            Spans::Rows => (None, self.remaining(id, last..last + 1)),
-            Spans::Nothing => (None, None),
+            WeightSpans::Result { first } => (None, self.remaining(id, first..first + weight.dims.rank())),
+            WeightSpans::Rows => (None, self.remaining(id, last..last + 1)),
+            WeightSpans::Nothing => (None, None),
         };
         let smaller = inputs.is_some() || outputs.is_some();
         smaller.then(|| LayerCut { layer: node.name.clone(), operation: node.op.kind().to_owned(), inputs, outputs })

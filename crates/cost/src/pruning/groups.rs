@@ -4,7 +4,7 @@ use super::accounts::ParameterAccount;
 use super::channels::{self, FollowedChannels, TensorChannels};
 use super::layers::{self, RankedLayer, is_sum};
 use super::reason::UnprunableReason;
-use perf4sight_network::{Network, Node, Spans};
+use perf4sight_network::{Network, Node, WeightSpans};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -104,8 +104,8 @@ impl DependencyGroups {
         let Some(input) = &self.tensors[node.inputs[0].index()] else { return Vec::new() };
         let spans = network.facts(node).weights.first().map(|weight| weight.spans);
         let axis = match spans {
-            Some(Spans::Filters { input } | Spans::Transposed { input }) => Some(input),
-            Some(Spans::Result { .. } | Spans::Rows | Spans::Nothing) | None => None,
+            Some(WeightSpans::Filters { input } | WeightSpans::Transposed { input }) => Some(input),
+            Some(WeightSpans::Result { .. } | WeightSpans::Rows | WeightSpans::Nothing) | None => None,
         };
         if axis == Some(input.axis) { count_groups(&input.ids) } else { Vec::new() }
     }

@@ -2,7 +2,7 @@
 
 use super::channels::TensorChannels;
 use super::groups::GroupId;
-use perf4sight_network::{Nature, Network, Node, NodeId, Op};
+use perf4sight_network::{Network, Node, NodeId, Op, OperationNature};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone)]
@@ -86,12 +86,21 @@ fn source(network: &Network, mut id: NodeId) -> Option<NodeId> {
     loop {
         let node = network.node(id);
         match network.facts(node).nature {
-            Nature::Convolution(_) | Nature::Volume(_) => return Some(id),
-            Nature::Normalisation | Nature::Activation(_) | Nature::Dropout => id = node.inputs[0],
-            Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => return None,
-            Nature::Transposed(_) | Nature::Attention | Nature::Embedding(_) | Nature::Choice => return None,
-            Nature::Arithmetic(_) | Nature::Pooling(_) | Nature::Movement => return None,
-            Nature::Recurrent(_) | Nature::Unknown(_) => return None,
+            OperationNature::Convolution(_) | OperationNature::Volume(_) => return Some(id),
+            OperationNature::Normalisation | OperationNature::Activation(_) | OperationNature::Dropout => {
+                id = node.inputs[0]
+            }
+            OperationNature::Input
+            | OperationNature::Parameter
+            | OperationNature::Linear(_)
+            | OperationNature::MatMul
+            | OperationNature::Softmax => return None,
+            OperationNature::Transposed(_)
+            | OperationNature::Attention
+            | OperationNature::Embedding(_)
+            | OperationNature::Choice => return None,
+            OperationNature::Arithmetic(_) | OperationNature::Pooling(_) | OperationNature::Movement => return None,
+            OperationNature::Recurrent(_) | OperationNature::Unknown(_) => return None,
         }
     }
 }

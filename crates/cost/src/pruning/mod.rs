@@ -135,7 +135,7 @@ impl<'a> Pruner<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_network::{Binary, Conv, ConvTranspose, Linear, NetworkBuilder, Shape, Window};
+    use perf4sight_network::{BinaryFunction, Conv, ConvTranspose, Linear, NetworkBuilder, Shape, Window};
 
     /// x + back(wide(x)) on tokens, and a classifier: the width between is all that can go, since the sum is as wide as the input.
     #[test]
@@ -146,7 +146,7 @@ mod tests {
             let input = builder.input();
             let wide = builder.add("wide", linear(64), &[input]).unwrap();
             let back = builder.add("back", linear(32), &[wide]).unwrap();
-            let sum = builder.add("sum", Op::Binary(Binary::Add), &[input, back]).unwrap();
+            let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[input, back]).unwrap();
             let result = builder.add("classify", linear(10), &[sum]).unwrap();
             let network = builder.finish(result);
             let pruner = Pruner::new(&network);

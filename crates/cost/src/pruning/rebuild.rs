@@ -3,10 +3,10 @@
 use super::accounts::ParameterAccount;
 use super::groups::{DependencyGroups, GroupId};
 use perf4sight_base::error::Result;
-use perf4sight_network::{Conv, ConvTranspose, Coupling, Embedding, Linear, Network, Node, NodeId, Op, Shape};
+use perf4sight_network::{ChannelCoupling, Conv, ConvTranspose, Embedding, Linear, Network, Node, NodeId, Op, Shape};
 
 pub(super) fn rebuild(network: &Network, groups: &DependencyGroups, gone: &[bool]) -> Result<Network> {
-    let mut builder = network.begun();
+    let mut builder = network.builder_with_input();
     let left = RemainingChannels { network, groups, gone };
     let mut ids = vec![builder.input()];
     for (id, node) in network.iter().skip(1) {
@@ -35,29 +35,40 @@ impl RemainingChannels<'_> {
     fn op(&self, id: NodeId, node: &Node) -> Op {
         let shape = self.shape(id, node);
         match self.network.facts(node).channels {
-            Coupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
-            Coupling::Volumes(conv) => Op::Conv3d(self.conv(node, conv, shape.channels())),
-            Coupling::Features(linear) => Op::Linear(Linear { out_features: shape.features(), ..linear.clone() }),
-            Coupling::Rows(embedding) => Op::Embedding(Embedding { width: shape.features(), ..embedding.clone() }),
-            Coupling::Partner => Op::Parameter(shape),
-            Coupling::Spread(transposed) => Op::ConvTranspose(ConvTranspose {
+            ChannelCoupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
+            ChannelCoupling::Volumes(conv) => Op::Conv3d(self.conv(node, conv, shape.channels())),
+            ChannelCoupling::Features(linear) => {
+                Op::Linear(Linear { out_features: shape.features(), ..linear.clone() })
+            }
+            ChannelCoupling::Rows(embedding) => {
+                Op::Embedding(Embedding { width: shape.features(), ..embedding.clone() })
+            }
+            ChannelCoupling::Partner => Op::Parameter(shape),
+            ChannelCoupling::Spread(transposed) => Op::ConvTranspose(ConvTranspose {
                 conv: self.conv(node, &transposed.conv, shape.channels()),
                 extra: transposed.extra,
             }),
-            Coupling::Stretched => Op::Expand(shape),
-            Coupling::Regrouped => Op::Reshape(shape),
-            Coupling::Part { axis, start, .. } => Op::Slice {
+            ChannelCoupling::Stretched => Op::Expand(shape),
+            ChannelCoupling::Regrouped => Op::Reshape(shape),
+            ChannelCoupling::Part { axis, start, .. } => Op::Slice {
                 axis,
                 start: self.remaining_before(node.inputs[0], axis, start),
                 length: shape.dims()[axis],
             },
-            Coupling::Each(affine) => Op::GroupNorm { groups: shape.channels(), affine },
-            Coupling::Given | Coupling::Same | Coupling::Grouped { .. } | Coupling::Image | Coupling::Tied => {
+            ChannelCoupling::Each(affine) => Op::GroupNorm { groups: shape.channels(), affine },
+            ChannelCoupling::Given
+            | ChannelCoupling::Same
+            | ChannelCoupling::Grouped { .. }
+            | ChannelCoupling::Image
+            | ChannelCoupling::Tied => node.op.clone(),
+            ChannelCoupling::Joined { .. } | ChannelCoupling::Permuted(_) | ChannelCoupling::Reduced { .. } => {
                 node.op.clone()
             }
-            Coupling::Joined { .. } | Coupling::Permuted(_) | Coupling::Reduced { .. } => node.op.clone(),
-            Coupling::Kept | Coupling::OtherAxes { .. } => node.op.clone(),
-            Coupling::Multiplied | Coupling::Lost | Coupling::Remembered(_) | Coupling::Unknown(_) => node.op.clone(),
+            ChannelCoupling::Kept | ChannelCoupling::OtherAxes { .. } => node.op.clone(),
+            ChannelCoupling::Multiplied
+            | ChannelCoupling::Lost
+            | ChannelCoupling::Remembered(_)
+            | ChannelCoupling::Unknown(_) => node.op.clone(),
         }
     }
 

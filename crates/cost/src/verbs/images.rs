@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Shape;
-use perf4sight_network::zoo::{Images, parse_classes, parse_input};
+use perf4sight_network::zoo::{ImageDataset, parse_classes, parse_input};
 use perf4sight_onnx as onnx;
 use perf4sight_verb::config::Values;
 use std::collections::BTreeMap;
@@ -17,16 +17,16 @@ pub(super) fn classes(values: &Values<'_>) -> Result<Option<usize>> {
 }
 
 /// The images given by `dataset`, `input` and `classes`.
-pub(super) fn images_from_values(values: &Values<'_>) -> Result<Images> {
+pub(super) fn images_from_values(values: &Values<'_>) -> Result<ImageDataset> {
     let (input, classes) = (input(values)?, classes(values)?);
-    Images::of(&values.folder_name("dataset")?, input.as_ref(), classes)
+    ImageDataset::from_dataset(&values.folder_name("dataset")?, input.as_ref(), classes)
         .map_err(|error| values.placed("dataset", error))
 }
 
 /// Refuses existing network files whose input size differs from the one that the word for the images gives.
 pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> Result<()> {
-    let sized = networks.filter_map(|(word, file)| Some((Images::named(word).ok()?, file)));
-    let files: BTreeMap<&Path, Images> = sized
+    let sized = networks.filter_map(|(word, file)| Some((ImageDataset::from_word(word).ok()?, file)));
+    let files: BTreeMap<&Path, ImageDataset> = sized
         .filter(|(images, file)| images.is_sized() && file.is_file())
         .map(|(images, file)| (file, images))
         .collect();
@@ -44,5 +44,5 @@ pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> 
 
 pub(super) fn word(values: &Values<'_>) -> Result<String> {
     let (input, classes) = (input(values)?, classes(values)?);
-    Ok(Images::worded(&values.folder_name("dataset")?, input.as_ref(), classes))
+    Ok(ImageDataset::word_for(&values.folder_name("dataset")?, input.as_ref(), classes))
 }

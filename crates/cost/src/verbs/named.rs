@@ -9,9 +9,9 @@ use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::units::Percent;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
-use perf4sight_network::zoo::{Dataset, Images, calibration};
+use perf4sight_network::zoo::{Dataset, ImageDataset, calibration};
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::Loaded;
+use perf4sight_onnx::LoadedOnnx;
 use perf4sight_verb::Context;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,7 +49,7 @@ impl NamedNetwork {
     /// number of classes than that of a file.
     pub fn load_with_extents(word: &str, dataset: &str, extents: &NetworkExtents) -> Result<Self> {
         if is_file(word) {
-            let Loaded { network, warnings } = extents.read(word)?;
+            let LoadedOnnx { network, warnings } = extents.read(word)?;
             let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
             return Ok(NamedNetwork { network, remarks: NetworkRemarks { warnings, notes: Vec::new() } });
         }
@@ -74,7 +74,7 @@ impl NetworkRemarks {
     pub fn about<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
         let files: BTreeSet<&Path> = files.into_iter().filter(|file| file.is_file()).collect();
         let loaded = files.into_iter().filter_map(|file| Some((file, onnx::read(file).ok()?)));
-        let warnings = loaded.flat_map(|(file, Loaded { warnings, .. })| {
+        let warnings = loaded.flat_map(|(file, LoadedOnnx { warnings, .. })| {
             warnings.into_iter().map(move |warning| format!("{}: {warning}", file.display()))
         });
         NetworkRemarks { warnings: warnings.collect(), notes: Vec::new() }
@@ -110,7 +110,7 @@ fn build_known(name: &str, dataset: &str, extents: &NetworkExtents) -> Result<Ne
             .help("input and classes set the sizes of a known network's input and output"));
     }
     extents.check_channels(name)?;
-    let images = Images::other(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
+    let images = ImageDataset::from_word_with(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
         let known = Dataset::ALL.map(Dataset::name);
         let meant = nearest(dataset, known).map(|known| format!("did you mean the dataset \"{known}\"?"));
         Error::input(format!(

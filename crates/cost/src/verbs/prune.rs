@@ -12,7 +12,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Percent, counted};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::{Kept, Magnitudes};
+use perf4sight_onnx::{KeptPositions, Magnitudes};
 use perf4sight_report::{Rows, Table};
 use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, number, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
@@ -157,7 +157,7 @@ impl Prune {
                 Magnitudes::new(),
             ));
         }
-        let (onnx::Loaded { network, warnings }, magnitudes) = self.extents.read_with_magnitudes(&self.network)?;
+        let (onnx::LoadedOnnx { network, warnings }, magnitudes) = self.extents.read_with_magnitudes(&self.network)?;
         let warnings = warnings.iter().map(|warning| format!("{}: {warning}", self.network)).collect();
         Ok((NamedNetwork { network, remarks: NetworkRemarks { warnings, notes: Vec::new() } }, magnitudes))
     }
@@ -246,9 +246,9 @@ fn table(cuts: &[LayerCut]) -> Table {
         .table()
 }
 
-fn kept_positions(cut: &LayerCut) -> Kept<'_> {
+fn kept_positions(cut: &LayerCut) -> KeptPositions<'_> {
     let [inputs, outputs] = [&cut.inputs, &cut.outputs].map(Option::as_ref);
-    Kept {
+    KeptPositions {
         inputs: inputs.map(|left| left.kept.as_slice()),
         outputs: outputs.map(|left| left.kept.as_slice()),
         axis_from_last: outputs.map_or(1, |left| left.axis_from_last),

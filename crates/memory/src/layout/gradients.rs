@@ -5,7 +5,7 @@
 //! backward.
 
 use super::TensorLayout;
-use perf4sight_network::{Binary, Nature, Network, Node, Op, Runs};
+use perf4sight_network::{BinaryFunction, Network, Node, Op, OperationNature, PytorchRun};
 use perf4sight_step::workload::Loss;
 
 /// For every node, the layout of the gradient of its result; none where it is not known.
@@ -43,21 +43,29 @@ fn handed_on(
     let contiguous = || TensorLayout::contiguous(read.sizes().to_vec());
     let followed = || arrived.map(|arrived| arrived.followed(read.sizes().to_vec()));
     match network.facts(node).nature {
-        Nature::Movement => movement_gradient(node, read, arrived),
-        Nature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
-        Nature::Arithmetic(Binary::Add) => arrived.filter(|arrived| arrived.has(read.sizes())).cloned(),
-        Nature::Activation(_) | Nature::Dropout => followed(),
+        OperationNature::Movement => movement_gradient(node, read, arrived),
+        OperationNature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
+        OperationNature::Arithmetic(BinaryFunction::Add) => {
+            arrived.filter(|arrived| arrived.has(read.sizes())).cloned()
+        }
+        OperationNature::Activation(_) | OperationNature::Dropout => followed(),
         // A quotient of an expanded tensor (`mean_backward`).
-        Nature::Pooling(_) if averages_all(&node.op) => Some(contiguous()),
-        Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),
-        Nature::MatMul | Nature::Softmax => Some(contiguous()),
-        Nature::Input | Nature::Parameter | Nature::Embedding(_) | Nature::Attention | Nature::Choice => None,
+        OperationNature::Pooling(_) if averages_all(&node.op) => Some(contiguous()),
+        OperationNature::Convolution(_) | OperationNature::Pooling(_) | OperationNature::Normalisation => {
+            Some(dense(read))
+        }
+        OperationNature::MatMul | OperationNature::Softmax => Some(contiguous()),
+        OperationNature::Input
+        | OperationNature::Parameter
+        | OperationNature::Embedding(_)
+        | OperationNature::Attention
+        | OperationNature::Choice => None,
         // Samples of a convolution of images.
-        Nature::Volume(conv) if conv.window.moves_by_frames() && read.is_of_frames() => {
+        OperationNature::Volume(conv) if conv.window.moves_by_frames() && read.is_of_frames() => {
             Some(TensorLayout::of_frames(read.sizes().to_vec()))
         }
-        Nature::Volume(_) | Nature::Transposed(_) | Nature::Arithmetic(_) => None,
-        Nature::Recurrent(_) | Nature::Unknown(_) => None,
+        OperationNature::Volume(_) | OperationNature::Transposed(_) | OperationNature::Arithmetic(_) => None,
+        OperationNature::Recurrent(_) | OperationNature::Unknown(_) => None,
     }
 }
 
@@ -65,7 +73,7 @@ fn handed_on(
 fn movement_gradient(node: &Node, read: &TensorLayout, arrived: Option<&TensorLayout>) -> Option<TensorLayout> {
     let op = &node.op;
     let contiguous = || TensorLayout::contiguous(read.sizes().to_vec());
-    if node.runs == Runs::PixelShuffle && read.sizes().len() == 4 {
+    if node.runs == PytorchRun::PixelShuffle && read.sizes().len() == 4 {
         // As the gradient that comes in (`pixel_unshuffle`).
         let last = |arrived: &TensorLayout| {
             arrived.is_innermost(1).then(|| TensorLayout::channels_last(read.sizes().to_vec()))
@@ -141,7 +149,7 @@ mod tests {
         let tokens = builder.add("tokens", Op::Transpose { order: vec![1, 2, 0] }, &[image]).unwrap();
         let layer = builder.add("layer", Op::Linear(Linear { out_features: 8, bias: true }), &[tokens]).unwrap();
         let back = builder.add("back", Op::Transpose { order: vec![2, 0, 1] }, &[layer]).unwrap();
-        let sum = builder.add("sum", Op::Binary(Binary::Add), &[image, back]).unwrap();
+        let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[image, back]).unwrap();
         let network = builder.finish(sum);
         let tracked = vec![true; network.nodes().len()];
         let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (Lists::Processor, 2));

@@ -1,7 +1,7 @@
 //! The layout of every operation's result.
 
 use super::TensorLayout;
-use perf4sight_network::{ChannelsLast, Embedding, Network, Node, NodeId, Op, Runs};
+use perf4sight_network::{ChannelsLast, Embedding, Network, Node, NodeId, Op, PytorchRun};
 use perf4sight_step::workload::{Lists, Step};
 
 /// For every node, the layout of its result by kernels of a kind for so many samples; `tracked` marks the nodes for which autograd computes
@@ -40,7 +40,7 @@ fn is_channels_last(network: &Network, node: &Node) -> bool {
 fn is_shuffled(network: &Network, node: &Node, layouts: &[TensorLayout]) -> bool {
     let before = |id: &NodeId| network.node(*id).inputs.first();
     let image = node.inputs.first().and_then(before).and_then(before);
-    let is_last = node.runs == Runs::PixelShuffle && node.shape.rank() == 3;
+    let is_last = node.runs == PytorchRun::PixelShuffle && node.shape.rank() == 3;
     is_last && image.is_some_and(|image| layouts[image.index()].is_channels_last())
 }
 
@@ -113,7 +113,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&TensorLayout], (math, reads_r
 
 /// The view that a reshape makes of its input; none where it copies.
 pub(crate) fn reshape_view(node: &Node, input: &TensorLayout, sizes: &[u64]) -> Option<TensorLayout> {
-    if node.runs == Runs::Joining { input.viewed_joining(sizes) } else { input.viewed(sizes) }
+    if node.runs == PytorchRun::Joining { input.viewed_joining(sizes) } else { input.viewed(sizes) }
 }
 
 /// The result is a channels-last image where all inputs are.

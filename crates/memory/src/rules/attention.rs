@@ -6,10 +6,10 @@ use super::rule::RuleAction::{Drop, InputGradient, Keep, Output, StepDone, Take}
 use super::rule::{MemoryRule, SavedTensor};
 use crate::amount::{BatchBytes, product};
 use crate::layout::{TensorLayout, uses_math_kernel};
-use perf4sight_network::{Auxiliary, Facts, Op};
+use perf4sight_network::{AuxiliaryResult, Op, OperationFacts};
 use perf4sight_step::workload::Number;
 
-pub(super) fn rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+pub(super) fn rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let read = [0, 1, 2].map(|input| operation.layout(input));
     match uses_math_kernel(operation.network, operation.node, (operation.step, operation.tracked), &read) {
         true => math(rule, operation),
@@ -20,13 +20,19 @@ pub(super) fn rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) ->
 /// `_scaled_dot_product_flash_attention_for_cpu`: it saves its inputs, its result and a logarithm for every query. Its
 /// gradient is copied where its layout is not token by token within a sample (`grad_out.contiguous()` in
 /// FlashAttentionKernel.cpp).
-fn flash(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+fn flash(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let sums = match facts.auxiliary {
-        Some(Auxiliary::Sums(queries)) => Some(Keep(BatchBytes::per_sample(product([Number::Fp32.bytes(), queries])))),
-        None
-        | Some(Auxiliary::Statistics(_) | Auxiliary::Indices | Auxiliary::Draw | Auxiliary::Mask | Auxiliary::States) => {
-            None
+        Some(AuxiliaryResult::Sums(queries)) => {
+            Some(Keep(BatchBytes::per_sample(product([Number::Fp32.bytes(), queries]))))
         }
+        None
+        | Some(
+            AuxiliaryResult::Statistics(_)
+            | AuxiliaryResult::Indices
+            | AuxiliaryResult::Draw
+            | AuxiliaryResult::Mask
+            | AuxiliaryResult::States,
+        ) => None,
     };
     let read = (0..operation.node.inputs.len()).map(SavedTensor::Input);
     let [forward, backward] =

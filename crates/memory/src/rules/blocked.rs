@@ -8,7 +8,7 @@ use super::rule::RuleAction::{Drop, InputGradient, Output, Take, WeightGradient}
 use super::shared_gradient::FilterGradient;
 use super::small_products::StridedConvolution;
 use crate::amount::{BatchBytes, product};
-use perf4sight_network::{Borrows, Conv, Shape, Volume};
+use perf4sight_network::{BorrowedMemory, Conv, Shape, VolumeWindow};
 use perf4sight_platform::{ConvolutionQuery, NativeConvolutions};
 
 /// Numbers in a vector of 256 bits.
@@ -71,7 +71,7 @@ impl<'a> ConvolutionParameters<'a> {
         }
     }
 
-    pub fn of_volumes(input: &Shape, conv: &'a Conv<Volume>) -> Self {
+    pub fn of_volumes(input: &Shape, conv: &'a Conv<VolumeWindow>) -> Self {
         let Conv { out_channels, window, groups, bias } = conv;
         let [_, height, width] = window.kernel;
         let asked = ConvolutionQuery {
@@ -415,7 +415,7 @@ impl BlockedConvolution<'_> {
         if let Some(by) = self.operation.borrows()
             && self.kernel.sides.len() > 2
         {
-            return by == Borrows::Columns;
+            return by == BorrowedMemory::Columns;
         }
         let is_single = self.operation.result().sizes()[0] == 1;
         is_single && !self.sums_apart() && self.kept.library_from(&self.kernel.asked) > 1

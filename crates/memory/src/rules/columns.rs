@@ -272,7 +272,7 @@ impl BlockedConvolution<'_> {
 mod tests {
     use super::*;
     use crate::{Simulation, TensorRole};
-    use perf4sight_network::{NetworkBuilder, Op, Volume, Window};
+    use perf4sight_network::{NetworkBuilder, Op, VolumeWindow, Window};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Stage, Step};
 
@@ -303,7 +303,7 @@ mod tests {
     fn wide_kernels_of_volumes_hold_columns_of_a_plane_for_every_thread() {
         for (kernel, expected) in [([2, 16, 16], 393_216 + 3_342_336), ([1, 16, 16], 196_608 + 1_671_168)] {
             let mut builder = NetworkBuilder::new("patches", Shape::new([3, 4, 64, 64]));
-            let window = Volume { kernel, stride: kernel, padding: [0; 3], dilation: [1; 3], ceil: false };
+            let window = VolumeWindow { kernel, stride: kernel, padding: [0; 3], dilation: [1; 3], ceil: false };
             let conv = Op::Conv3d(Conv { out_channels: 64, window, groups: 1, bias: true });
             let conv = builder.add("conv", conv, &[builder.input()]).unwrap();
             let network = builder.finish(conv);

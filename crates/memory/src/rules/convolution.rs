@@ -5,7 +5,7 @@ use super::operation::StepOperation;
 use super::rule::RuleAction::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{MemoryRule, SavedTensor};
 use crate::amount::{BatchBytes, product};
-use perf4sight_network::{Conv, Shape, Volume};
+use perf4sight_network::{Conv, Shape, VolumeWindow};
 use perf4sight_platform::{ConvolutionPass, ConvolutionWorkspace, NativeConvolutions};
 
 /// The rule of a convolution, with its weights already set.
@@ -49,7 +49,7 @@ fn native_kernel(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> Mem
 }
 
 /// The rule of a 3-D convolution; cuDNN's workspace for one is not known.
-pub(super) fn of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv<Volume>) -> MemoryRule {
+pub(super) fn of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv<VolumeWindow>) -> MemoryRule {
     let rule = rule.saves([SavedTensor::Input(0), SavedTensor::Cast(0)]);
     let images = [operation.network.input_of(operation.node, 0), &operation.node.shape];
     let rule = match blocked(operation, images, ConvolutionParameters::of_volumes(images[0], conv)) {
@@ -71,7 +71,7 @@ pub(super) fn of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv
 }
 
 /// PyTorch's own kernel, for single small volumes: through columns, forward and for each gradient (aten/src/ATen/native/ConvolutionMM3d.cpp).
-fn own_of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv<Volume>) -> MemoryRule {
+fn own_of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv<VolumeWindow>) -> MemoryRule {
     let window = conv.window.kernel.map(|side| side as u64);
     let read = operation.network.input_of(operation.node, 0).channels() as u64;
     let pixels = operation.node.shape.elements() / (operation.node.shape.channels() as u64).max(1);
@@ -157,7 +157,7 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_network::{
-        Activation, Conv, Linear, NetworkBuilder, NodeId, Op, Reduction, Runs, Shape, Volume, Window,
+        Activation, Conv, Linear, NetworkBuilder, NodeId, Op, PytorchRun, ReductionKind, Shape, VolumeWindow, Window,
     };
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
@@ -169,7 +169,7 @@ mod tests {
         let mut builder = NetworkBuilder::new("frames", Shape::new([6, 3, 32, 32]));
         let turn = Op::Transpose { order: vec![1, 0, 2, 3] };
         let conv = |builder: &mut NetworkBuilder, name: &str, out_channels: usize, of: NodeId| -> Result<NodeId> {
-            let window = Volume { kernel: [1, 3, 3], padding: [0, 1, 1], ..Volume::cube(1, 1, 0) };
+            let window = VolumeWindow { kernel: [1, 3, 3], padding: [0, 1, 1], ..VolumeWindow::cube(1, 1, 0) };
             let slices = builder.add(format!("{name}_slices"), turn.clone(), &[of])?;
             let conv =
                 builder.add(name, Op::Conv3d(Conv { out_channels, window, groups: 1, bias: true }), &[slices])?;
@@ -180,7 +180,7 @@ mod tests {
         let normalised = builder.add("b", Op::BatchNorm { axis: 1 }, &[first])?;
         let bent = builder.add("relu", Op::Activation(Activation::Relu), &[normalised])?;
         let second = conv(&mut builder, "c2", 32, bent)?;
-        let mean = |axes: Vec<usize>| Op::Reduce { reduction: Reduction::Mean, axes, keep: false };
+        let mean = |axes: Vec<usize>| Op::Reduce { reduction: ReductionKind::Mean, axes, keep: false };
         let images = builder.add("images", mean(vec![2, 3]), &[second])?;
         let frames = builder.add("frames", mean(vec![0]), &[images])?;
         let last = builder.add("l", Op::Linear(Linear { out_features: 5, bias: true }), &[frames])?;
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_single_small_volume_is_read_by_columns() -> Result<()> {
         let mut builder = NetworkBuilder::new("volume", Shape::new([8, 32, 32, 32]));
-        let conv = Conv { out_channels: 8, window: Volume::cube(3, 1, 1), groups: 1, bias: true };
+        let conv = Conv { out_channels: 8, window: VolumeWindow::cube(3, 1, 1), groups: 1, bias: true };
         let last = builder.add("conv", Op::Conv3d(conv), &[builder.input()])?;
         let peak = with_adamw(builder, last, 1)?;
         assert!((peak / 30_698_640.0 - 1.0).abs() < 0.001, "{peak}");
@@ -255,14 +255,14 @@ mod tests {
         let apart = builder.add("apart", Op::Reshape(Shape::new([144, 6, 64])), &[tokens])?;
         let turned = builder.add("turned", Op::Transpose { order: vec![1, 2, 0] }, &[apart])?;
         let joined = builder.add("joined", Op::Reshape(Shape::new([6, 64, 12, 12])), &[turned])?;
-        builder.set_runs(joined, Runs::Joining);
+        builder.set_runs(joined, PytorchRun::Joining);
         let turn = Op::Transpose { order: vec![1, 0, 2, 3] };
         let slices = builder.add("slices", turn.clone(), &[joined])?;
-        let window = Volume { kernel: [1, 3, 3], padding: [0, 1, 1], ..Volume::cube(1, 1, 0) };
+        let window = VolumeWindow { kernel: [1, 3, 3], padding: [0, 1, 1], ..VolumeWindow::cube(1, 1, 0) };
         let conv = Op::Conv3d(Conv { out_channels: 32, window, groups: 1, bias: true });
         let conv = builder.add("s", conv, &[slices])?;
         let images = builder.add("images", turn, &[conv])?;
-        let mean = |axes: Vec<usize>| Op::Reduce { reduction: Reduction::Mean, axes, keep: false };
+        let mean = |axes: Vec<usize>| Op::Reduce { reduction: ReductionKind::Mean, axes, keep: false };
         let means = builder.add("means", mean(vec![2, 3]), &[images])?;
         let mean = builder.add("mean", mean(vec![0]), &[means])?;
         let last = builder.add("o", Op::Linear(Linear { out_features: 5, bias: true }), &[mean])?;
@@ -293,7 +293,7 @@ mod tests {
         let blocks = builder.add("blocks", Op::Reshape(Shape::new([32, 2, 2, 16, 16])), &[wide])?;
         let turned = builder.add("turned_blocks", Op::Transpose { order: vec![0, 3, 1, 4, 2] }, &[blocks])?;
         let shuffled = builder.add("shuffled", Op::Reshape(Shape::new([32, 32, 32])), &[turned])?;
-        [blocks, shuffled].into_iter().for_each(|step| builder.set_runs(step, Runs::PixelShuffle));
+        [blocks, shuffled].into_iter().for_each(|step| builder.set_runs(step, PytorchRun::PixelShuffle));
         let last = builder.add("o", square(16), &[shuffled])?;
         let peak = with_adamw(builder, last, 4)?;
         assert!((peak / 2_455_968.0 - 1.0).abs() < 0.002, "{peak}");

@@ -6,7 +6,7 @@
 use super::operation::StepOperation;
 use super::rule::{MemoryRule, borrowing};
 use crate::amount::{BatchBytes, product as times};
-use perf4sight_network::{Activation, Binary, Facts, Nature, Op, Reduction};
+use perf4sight_network::{Activation, BinaryFunction, Op, OperationFacts, OperationNature, ReductionKind};
 
 /// Tensors of the size of the input that are there when its gradient is made.
 #[derive(Default)]
@@ -17,7 +17,7 @@ struct DerivativeTensors {
 }
 
 /// The rule of an operation with one input whose gradient a formula makes.
-pub(super) fn of_expression(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+pub(super) fn of_expression(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let DerivativeTensors { numbers, truths } = derivative_tensors(operation, facts.nature);
     let all = (0..numbers).map(|_| operation.input(0)).chain((truths > 0).then(|| {
         let elements = operation.network.input_of(operation.node, 0).elements();
@@ -26,26 +26,26 @@ pub(super) fn of_expression(rule: MemoryRule, operation: StepOperation, facts: &
     all.fold(rule, |rule, made| MemoryRule { backward: borrowing(rule.backward, made), ..rule })
 }
 
-fn derivative_tensors(operation: StepOperation, nature: Nature) -> DerivativeTensors {
+fn derivative_tensors(operation: StepOperation, nature: OperationNature) -> DerivativeTensors {
     let numbers = |numbers: usize| DerivativeTensors { numbers, ..DerivativeTensors::default() };
-    if let Nature::Activation(activation) = nature {
+    if let OperationNature::Activation(activation) = nature {
         return of_function(activation);
     }
     // grad * (exponent * self.pow(exponent - 1))
-    if matches!(nature, Nature::Arithmetic(Binary::Pow)) {
+    if matches!(nature, OperationNature::Arithmetic(BinaryFunction::Pow)) {
         return numbers(2);
     }
     // where(self >= min, grad, 0)
-    if matches!(nature, Nature::Arithmetic(Binary::Max | Binary::Min)) {
+    if matches!(nature, OperationNature::Arithmetic(BinaryFunction::Max | BinaryFunction::Min)) {
         return DerivativeTensors { truths: 1, ..DerivativeTensors::default() };
     }
     let Op::Reduce { reduction, .. } = &operation.node.op else { return DerivativeTensors::default() };
     // grad * (self / norm).masked_fill_(norm == 0, 0), self.sgn() * grad
-    if matches!(reduction, Reduction::L2 | Reduction::L1) {
+    if matches!(reduction, ReductionKind::L2 | ReductionKind::L1) {
         return numbers(1);
     }
     // (grad / mask.sum(dim)) * mask, where mask is result == self, which the product reads as numbers; prod_backward likewise
-    match matches!(reduction, Reduction::Max | Reduction::Min | Reduction::Product) {
+    match matches!(reduction, ReductionKind::Max | ReductionKind::Min | ReductionKind::Product) {
         true => DerivativeTensors { numbers: 1, truths: 1 },
         false => DerivativeTensors::default(),
     }
@@ -91,7 +91,7 @@ fn of_function(activation: Activation) -> DerivativeTensors {
 #[cfg(test)]
 mod tests {
     use crate::Simulation;
-    use perf4sight_network::{Activation, Binary, Linear, NetworkBuilder, Op, Reduction, Shape};
+    use perf4sight_network::{Activation, BinaryFunction, Linear, NetworkBuilder, Op, ReductionKind, Shape};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
 
@@ -103,7 +103,7 @@ mod tests {
         let linear = Op::Linear(Linear { out_features: 1024, bias: true });
         let wide = builder.add("wide", linear, &[builder.input()]).unwrap();
         let one = builder.add("one", op, &[wide]).unwrap();
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![1], keep: false };
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1], keep: false };
         let network = builder.add("mean", mean, &[one]).map(|mean| builder.finish(mean)).unwrap();
         let step = Step {
             optimizer: Optimizer::SgdWithoutMomentum,
@@ -123,7 +123,7 @@ mod tests {
             (Op::Activation(Activation::Erf), 16),
             (Op::Activation(Activation::Reciprocal), 8),
             (Op::Activation(Activation::Cos), 8),
-            (Op::Binary(Binary::Pow), 8),
+            (Op::Binary(BinaryFunction::Pow), 8),
             (Op::Activation(Activation::Sqrt), 4),
             (Op::Activation(Activation::Sin), 4),
             (Op::Activation(Activation::Abs), 4),

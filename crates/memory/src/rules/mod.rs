@@ -26,8 +26,8 @@ pub(crate) use rule::{CastBy, MemoryRule, RuleAction, SavedTensor};
 use crate::amount::{BatchBytes, INDEX, product as times};
 use crate::layout::{TensorLayout, reshape_view};
 use perf4sight_network::{
-    Activation, Auxiliary, Binary, Coupling, Element, Embedding, Facts, Gradient, Interpolation, Nature, Needs, Node,
-    Op, Reduction, Runs, Shape, Storage, TopK,
+    Activation, AuxiliaryResult, BackwardNeeds, BinaryFunction, ChannelCoupling, ElementKind, Embedding, GradientFlow,
+    Interpolation, Node, Op, OperationFacts, OperationNature, PytorchRun, ReductionKind, ResultStorage, Shape, TopK,
 };
 use perf4sight_platform::{DropoutMask, SavedRectifier};
 use perf4sight_step::workload::{Lists, Number};
@@ -44,73 +44,84 @@ pub(crate) fn rule(operation: StepOperation) -> MemoryRule {
     code::in_a_list(code::computing_weights(rule, operation), operation)
 }
 
-fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     match facts.nature {
-        Nature::Activation(_) | Nature::Arithmetic(_) | Nature::Softmax | Nature::Pooling(_)
-            if operation.node.runs == Runs::InFunction =>
+        OperationNature::Activation(_)
+        | OperationNature::Arithmetic(_)
+        | OperationNature::Softmax
+        | OperationNature::Pooling(_)
+            if operation.node.runs == PytorchRun::InFunction =>
         {
             in_function(rule, operation, facts)
         }
-        _ if operation.node.runs == Runs::Variance => in_variance(rule, operation),
-        _ if operation.node.runs == Runs::View && facts.nature != Nature::Parameter => {
+        _ if operation.node.runs == PytorchRun::Variance => in_variance(rule, operation),
+        _ if operation.node.runs == PytorchRun::View && facts.nature != OperationNature::Parameter => {
             rule.forward([Reuse]).backward([InputGradient(0)])
         }
-        Nature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
-        Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
-        Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
-        Nature::Arithmetic(binary) => copying_saved(arithmetic(rule, operation, binary, facts)),
-        Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, facts),
-        Nature::Dropout => dropout(rule, operation, facts),
-        Nature::Linear(_) => product::linear(rule, operation, facts),
-        Nature::MatMul => product::matmul(rule, operation),
-        Nature::Movement => movement_rule(rule, operation, facts),
-        Nature::Embedding(embedding) => looked_up(rule, operation, embedding),
-        Nature::Parameter if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) => {
+        OperationNature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
+        OperationNature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
+        OperationNature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
+        OperationNature::Arithmetic(binary) => copying_saved(arithmetic(rule, operation, binary, facts)),
+        OperationNature::Dropout if facts.storage == ResultStorage::View => plain(rule, operation, facts),
+        OperationNature::Dropout => dropout(rule, operation, facts),
+        OperationNature::Linear(_) => product::linear(rule, operation, facts),
+        OperationNature::MatMul => product::matmul(rule, operation),
+        OperationNature::Movement => movement_rule(rule, operation, facts),
+        OperationNature::Embedding(embedding) => looked_up(rule, operation, embedding),
+        OperationNature::Parameter
+            if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) =>
+        {
             computed(rule, operation, trained)
         }
-        Nature::Parameter if operation.trains(0) && (is_joined(operation) || is_multiplied_at_once(operation)) => {
+        OperationNature::Parameter
+            if operation.trains(0) && (is_joined(operation) || is_multiplied_at_once(operation)) =>
+        {
             rule.forward([Resident]).backward([PassWeightGradient(0)])
         }
-        Nature::Input | Nature::Parameter => plain(rule, operation, facts),
-        Nature::Attention => attention::rule(rule, operation, facts),
-        Nature::Normalisation => {
+        OperationNature::Input | OperationNature::Parameter => plain(rule, operation, facts),
+        OperationNature::Attention => attention::rule(rule, operation, facts),
+        OperationNature::Normalisation => {
             let rule = in_rows(with_own_gradient(plain(rule, operation, facts), operation), operation);
             if operation.within_kernels { on_dense_gradient(rule, operation) } else { rule }
         }
-        Nature::Softmax => {
+        OperationNature::Softmax => {
             let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
             let rule = in_rows(plain(rule, operation, facts), operation);
             // `contiguous` of the gradient in SoftMax.cpp.
             if is_turned && operation.within_kernels { rule.copying_gradient(operation.output()) } else { rule }
         }
-        Nature::Activation(_) if operation.node.runs == Runs::WithReader => {
+        OperationNature::Activation(_) if operation.node.runs == PytorchRun::WithReader => {
             rule.forward([Output]).saves([SavedTensor::Input(0)]).backward([InputGradient(0)])
         }
-        Nature::Activation(Activation::Log) => without_buffer(plain(rule, operation, facts), operation),
-        Nature::Activation(_) => plain(rule, operation, facts),
-        Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
-        Nature::Transposed(transposed) => {
+        OperationNature::Activation(Activation::Log) => without_buffer(plain(rule, operation, facts), operation),
+        OperationNature::Activation(_) => plain(rule, operation, facts),
+        OperationNature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
+        OperationNature::Transposed(transposed) => {
             let of_library = transposed::rule(rule.clone(), operation, &transposed.conv);
             let rule = of_library.unwrap_or_else(|| plain(rule, operation, facts).saves([SavedTensor::Cast(0)]));
             on_dense_gradient(rule, operation)
         }
-        Nature::Choice => plain(rule, operation, facts),
-        Nature::Pooling(_) => window_rule(rule, operation, facts),
-        Nature::Unknown(unknown) if unknown.is_assignment() => assigned(rule, operation),
-        Nature::Recurrent(layer) => recurrent::rule(plain(rule, operation, facts), operation, layer.cell.operator()),
-        Nature::Unknown(unknown) => recurrent::rule(plain(rule, operation, facts), operation, &unknown.op_type),
+        OperationNature::Choice => plain(rule, operation, facts),
+        OperationNature::Pooling(_) => window_rule(rule, operation, facts),
+        OperationNature::Unknown(unknown) if unknown.is_assignment() => assigned(rule, operation),
+        OperationNature::Recurrent(layer) => {
+            recurrent::rule(plain(rule, operation, facts), operation, layer.cell.operator())
+        }
+        OperationNature::Unknown(unknown) => {
+            recurrent::rule(plain(rule, operation, facts), operation, &unknown.op_type)
+        }
     }
 }
 
 /// The tensors that an operation holds between steps: trained weights, or constants, which are buffers.
-fn persistent_tensors(operation: StepOperation, facts: &Facts) -> MemoryRule {
+fn persistent_tensors(operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let bytes = |dims: &Shape| BatchBytes::constant(operation.step.weight().saturating_mul(dims.elements()));
     let mut tensors: Vec<BatchBytes> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
     // A table that is a view shows what no module holds.
-    if matches!(operation.node.runs, Runs::OnAnothers | Runs::View) && !tensors.is_empty() {
+    if matches!(operation.node.runs, PytorchRun::OnAnothers | PytorchRun::View) && !tensors.is_empty() {
         tensors[0] = BatchBytes::constant(0);
     }
-    match (operation.node.shares, operation.network.learned(operation.node).contains(&true)) {
+    match (operation.node.shares, operation.network.trained_parts(operation.node).contains(&true)) {
         (Some(_), _) => MemoryRule::default(),
         (None, true) => MemoryRule { weights: tensors, ..MemoryRule::default() },
         (None, false) => MemoryRule { buffers: tensors, ..MemoryRule::default() },
@@ -118,8 +129,8 @@ fn persistent_tensors(operation: StepOperation, facts: &Facts) -> MemoryRule {
 }
 
 /// A view where the layout permits one, else a copy, whose gradient is passed on all the same.
-fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
-    if facts.channels == Coupling::Regrouped {
+fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    if facts.channels == ChannelCoupling::Regrouped {
         let is_view = reshape_view(operation.node, operation.layout(0), operation.result().sizes()).is_some();
         // `reshape` in `ViewBackward`.
         let comes_back_as_view = |gradient: &TensorLayout| gradient.viewed(operation.layout(0).sizes()).is_some();
@@ -127,7 +138,7 @@ fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> M
         let gradient = if passes { PassGradient(0) } else { InputGradient(0) };
         return rule.forward([if is_view { Reuse } else { Output }]).backward([gradient]);
     }
-    if matches!(facts.channels, Coupling::Permuted(_)) {
+    if matches!(facts.channels, ChannelCoupling::Permuted(_)) {
         return rule.forward([Reuse]).backward([PassGradient(0)]);
     }
     let rule = plain(rule, operation, facts);
@@ -180,19 +191,21 @@ fn looked_up(rule: MemoryRule, operation: StepOperation, embedding: &Embedding) 
 
 /// Windows and reductions. Indices are computed as integers before they are converted, and the backward of a cumulative
 /// sum flips it twice (cumsum_backward in FunctionsManual.cpp).
-fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let integers = Take(BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
     let result = Take(operation.output());
-    if operation.node.element == Element::Integer {
+    if operation.node.element == ElementKind::Integer {
         plain(rule, operation, facts)
-    } else if operation.node.runs == Runs::WithPlaces {
+    } else if operation.node.runs == PytorchRun::WithPlaces {
         // value_selecting_reduction_backward
         let places = if operation.step.trains() { Keep } else { Take };
         let rule = rule
             .forward([Output, places(BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements())))]);
         let gone = if operation.step.trains() { None } else { Some(Drop(0)) };
         rule.forward(gone).backward([InputGradient(0)])
-    } else if let (Op::Reduce { reduction: Reduction::Sum, .. }, true) = (&operation.node.op, is_expanded(operation)) {
+    } else if let (Op::Reduce { reduction: ReductionKind::Sum, .. }, true) =
+        (&operation.node.op, is_expanded(operation))
+    {
         rule.forward([Output]).backward([PassGradient(0)])
     } else if let Op::ArgMax(_) = operation.node.op {
         rule.forward([integers, Output, Drop(0)])
@@ -209,7 +222,7 @@ fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> Mem
         plain(rule, operation, facts).forward(copies).forward([Drop(0), Drop(0)])
     } else if let Op::CumSum { .. } = operation.node.op {
         rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
-    } else if let Op::Reduce { reduction: Reduction::LogSumExp, .. } = operation.node.op {
+    } else if let Op::Reduce { reduction: ReductionKind::LogSumExp, .. } = operation.node.op {
         // The exponentials (logsumexp in ReduceOps.cpp); backward they and what they are of are there until the gradient is (`logsumexp_backward` in
         // FunctionsManual.cpp).
         let exponentials = Take(operation.input(0));
@@ -225,8 +238,8 @@ fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> Mem
 fn is_expanded(operation: StepOperation) -> bool {
     let read = operation.node.inputs[0];
     let by = operation.network.facts(operation.network.node(read)).nature;
-    let by_element =
-        matches!(by, Nature::Arithmetic(binary) if !binary.is_sum()) || matches!(by, Nature::Activation(_));
+    let by_element = matches!(by, OperationNature::Arithmetic(binary) if !binary.is_sum())
+        || matches!(by, OperationNature::Activation(_));
     let mut inputs = operation.network.nodes().iter().flat_map(|node| &node.inputs).filter(|input| **input == read);
     by_element && inputs.next().is_some() && inputs.next().is_none()
 }
@@ -235,7 +248,8 @@ fn is_expanded(operation: StepOperation) -> bool {
 /// mean of an image is one too (`adaptive_avg_pool2d`).
 fn averages_cast(operation: StepOperation) -> bool {
     let op = &operation.node.op;
-    let is_mean = matches!(op, Op::Reduce { reduction: Reduction::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
+    let is_mean =
+        matches!(op, Op::Reduce { reduction: ReductionKind::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
     is_mean && operation.within_kernels && operation.is_low() && operation.platform.lists() == Lists::Processor
 }
 
@@ -267,7 +281,7 @@ fn on_dense_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
 fn in_rows(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let layout = operation.layout(0);
     let grouped = matches!(operation.node.op, Op::GroupNorm { .. })
-        && operation.node.runs != Runs::InstanceNorm
+        && operation.node.runs != PytorchRun::InstanceNorm
         && layout.is_dense();
     match layout.is_contiguous() || grouped || !operation.within_kernels {
         true => rule,
@@ -277,17 +291,17 @@ fn in_rows(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
 
 /// An operation without special rules: first the result, then further tensors of its forward; backward the gradients of
 /// the inputs, then those of the weights.
-fn plain(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+fn plain(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let result = match facts.storage {
-        Storage::Own | Storage::Needed => Output,
-        Storage::View => Reuse,
-        Storage::Resident => Resident,
+        ResultStorage::Own | ResultStorage::Needed => Output,
+        ResultStorage::View => Reuse,
+        ResultStorage::Resident => Resident,
     };
     let inputs = 0..operation.node.inputs.len();
     let gradients = inputs.filter_map(|input| match facts.gradient {
-        Gradient::Ends => None,
-        Gradient::Made => Some(InputGradient(input)),
-        Gradient::Passed => Some(PassGradient(input)),
+        GradientFlow::Ends => None,
+        GradientFlow::Made => Some(InputGradient(input)),
+        GradientFlow::Passed => Some(PassGradient(input)),
     });
     let rule = rule
         .forward([result])
@@ -299,14 +313,17 @@ fn plain(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRul
 }
 
 /// The tensors of forward apart from the result.
-fn with_buffers(operation: StepOperation, facts: &Facts) -> Vec<RuleAction> {
+fn with_buffers(operation: StepOperation, facts: &OperationFacts) -> Vec<RuleAction> {
     match facts.auxiliary {
         // Attention, dropout and recurrent layers have rules of their own.
-        None | Some(Auxiliary::Sums(_) | Auxiliary::Draw | Auxiliary::Mask | Auxiliary::States) => Vec::new(),
-        Some(Auxiliary::Statistics(rows)) => {
+        None
+        | Some(AuxiliaryResult::Sums(_) | AuxiliaryResult::Draw | AuxiliaryResult::Mask | AuxiliaryResult::States) => {
+            Vec::new()
+        }
+        Some(AuxiliaryResult::Statistics(rows)) => {
             vec![Keep(BatchBytes::per_sample(times([operation.step.weight(), rows]))); 2]
         }
-        Some(Auxiliary::Indices) => {
+        Some(AuxiliaryResult::Indices) => {
             // max_pool2d_with_indices, even where the indices are not used (aten/src/ATen/native/Pooling.cpp).
             let indices = BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
             if operation.step.trains() { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
@@ -314,17 +331,19 @@ fn with_buffers(operation: StepOperation, facts: &Facts) -> Vec<RuleAction> {
     }
 }
 
-fn saved(operation: StepOperation, needs: Needs) -> Vec<SavedTensor> {
+fn saved(operation: StepOperation, needs: BackwardNeeds) -> Vec<SavedTensor> {
     match needs {
-        Needs::Nothing => Vec::new(),
-        Needs::First => vec![SavedTensor::Input(0)],
-        Needs::Inputs => (0..operation.node.inputs.len()).map(SavedTensor::Input).collect(),
-        Needs::Result => vec![SavedTensor::Output],
-        Needs::All => (0..operation.node.inputs.len()).map(SavedTensor::Input).chain([SavedTensor::Output]).collect(),
+        BackwardNeeds::Nothing => Vec::new(),
+        BackwardNeeds::First => vec![SavedTensor::Input(0)],
+        BackwardNeeds::Inputs => (0..operation.node.inputs.len()).map(SavedTensor::Input).collect(),
+        BackwardNeeds::Result => vec![SavedTensor::Output],
+        BackwardNeeds::All => {
+            (0..operation.node.inputs.len()).map(SavedTensor::Input).chain([SavedTensor::Output]).collect()
+        }
     }
 }
 
-fn batch_norm(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+fn batch_norm(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let framework = operation.platform.framework;
     let bytes = |dims: &Shape| BatchBytes::constant(operation.step.weight().saturating_mul(dims.elements()));
     let statistics = facts.buffers.iter().map(bytes);
@@ -348,7 +367,7 @@ fn batch_norm(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> Memo
 
 /// batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
 fn with_own_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
-    let is_one = matches!(operation.node.op, Op::BatchNorm { .. }) || operation.node.runs == Runs::InstanceNorm;
+    let is_one = matches!(operation.node.op, Op::BatchNorm { .. }) || operation.node.runs == PytorchRun::InstanceNorm;
     let copies = operation.platform.framework.batch_norm_copies && operation.step.trains();
     match is_one && copies && operation.within_kernels && operation.tracked(0) {
         true => MemoryRule { backward: borrowing(rule.backward, operation.input(0)), ..rule },
@@ -359,7 +378,8 @@ fn with_own_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
 /// An assignment to a part of a tensor. Backward copies the gradient of all of it, clones that of the part, and makes zeros in its place (`CopySlices::apply_impl`
 /// in torch/csrc/autograd/functions/tensor.cpp, `CopyBackwards`).
 fn assigned(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
-    let is_place = |input: &usize| operation.network.node(operation.node.inputs[*input]).element == Element::Integer;
+    let is_place =
+        |input: &usize| operation.network.node(operation.node.inputs[*input]).element == ElementKind::Integer;
     let places = (1..operation.node.inputs.len()).filter(is_place).map(SavedTensor::Input).collect::<Vec<_>>();
     let rule = rule.forward([if operation.in_place { Reuse } else { Output }]).saves(places);
     let part = (1..operation.node.inputs.len()).rev().find(|&input| operation.tracked(input));
@@ -384,12 +404,12 @@ fn overwriting(rule: MemoryRule, operation: StepOperation, activation: Activatio
     rule.forward([Reuse]).saves([SavedTensor::Output])
 }
 
-fn dropout(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+fn dropout(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     if !operation.step.trains() {
         return rule.forward([Reuse]);
     }
     let mask = match operation.platform.framework.dropout {
-        _ if facts.auxiliary == Some(Auxiliary::Draw) => BatchBytes::per_sample(operation.number()),
+        _ if facts.auxiliary == Some(AuxiliaryResult::Draw) => BatchBytes::per_sample(operation.number()),
         DropoutMask::Floats => operation.output(),
         DropoutMask::Bytes => BatchBytes::per_sample(operation.node.shape.elements()),
     };
@@ -397,9 +417,9 @@ fn dropout(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryR
 }
 
 /// A part of a `torch.autograd.Function` that keeps nothing but what it reads.
-fn in_function(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+fn in_function(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let mut rule = plain(rule, operation, facts);
-    let is_read = |index: usize| operation.network.node(operation.node.inputs[index]).runs != Runs::InFunction;
+    let is_read = |index: usize| operation.network.node(operation.node.inputs[index]).runs != PytorchRun::InFunction;
     rule.saves.retain(|saved| matches!(*saved, SavedTensor::Input(index) if is_read(index)));
     rule
 }
@@ -407,7 +427,7 @@ fn in_function(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> Mem
 /// A step of a variance. Forward makes numbers of the size of the result alone, backward the differences from the mean and their product with the gradient
 /// (`var_backward` in FunctionsManual.cpp).
 fn in_variance(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
-    let is_own = |index: &usize| operation.network.node(operation.node.inputs[*index]).runs != Runs::Variance;
+    let is_own = |index: &usize| operation.network.node(operation.node.inputs[*index]).runs != PytorchRun::Variance;
     let elements = |index: usize| operation.network.input_of(operation.node, index).elements();
     let saves = (0..operation.node.inputs.len()).filter(is_own).map(SavedTensor::Input).collect::<Vec<_>>();
     if elements(0) != operation.node.shape.elements() || operation.node.inputs.len() == 1 {
@@ -423,7 +443,7 @@ fn in_variance(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
 /// The logarithm of `logsigmoid` reads the buffer that processors keep and others compute again (`log_sigmoid_forward` in Activation.cpp and
 /// ActivationLogSigmoidKernel.cu).
 fn without_buffer(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
-    let reads_part = operation.network.node(operation.node.inputs[0]).runs == Runs::WithReader;
+    let reads_part = operation.network.node(operation.node.inputs[0]).runs == PytorchRun::WithReader;
     match reads_part && operation.platform.lists() == Lists::Accelerator {
         true => MemoryRule { saves: Vec::new(), ..rule },
         false => rule,
@@ -442,18 +462,25 @@ fn copying_saved(mut rule: MemoryRule) -> MemoryRule {
     rule
 }
 
-fn arithmetic(rule: MemoryRule, operation: StepOperation, binary: Binary, facts: &Facts) -> MemoryRule {
-    if operation.node.inputs.len() == 1 || facts.gradient == Gradient::Ends {
+fn arithmetic(
+    rule: MemoryRule,
+    operation: StepOperation,
+    binary: BinaryFunction,
+    facts: &OperationFacts,
+) -> MemoryRule {
+    if operation.node.inputs.len() == 1 || facts.gradient == GradientFlow::Ends {
         return plain(rule, operation, facts);
     }
     let is_fused = |saved: &SavedTensor| match *saved {
-        SavedTensor::Input(index) => operation.network.node(operation.node.inputs[index]).runs == Runs::WithReader,
+        SavedTensor::Input(index) => {
+            operation.network.node(operation.node.inputs[index]).runs == PytorchRun::WithReader
+        }
         SavedTensor::Cast(_) | SavedTensor::Output => false,
     };
     // A factor is saved for the gradient of the other one, a dividend for that of its divisor (tools/autograd/derivatives.yaml).
     let is_needed = |saved: &SavedTensor| match (*saved, binary) {
-        (SavedTensor::Input(index), Binary::Mul) => operation.tracked(1 - index),
-        (SavedTensor::Input(0), Binary::Div) => operation.tracked(1),
+        (SavedTensor::Input(index), BinaryFunction::Mul) => operation.tracked(1 - index),
+        (SavedTensor::Input(0), BinaryFunction::Div) => operation.tracked(1),
         (SavedTensor::Input(_) | SavedTensor::Cast(_) | SavedTensor::Output, _) => true,
     };
     let saved = saved(operation, facts.needs).into_iter().filter(|saved| !is_fused(saved) && is_needed(saved));
@@ -463,39 +490,48 @@ fn arithmetic(rule: MemoryRule, operation: StepOperation, binary: Binary, facts:
     let full = Take(operation.output());
     let stretched = (0..2).filter(|&index| !same(index) && operation.tracked(index)).count();
     match (binary, same(0), same(1)) {
-        (Binary::Add, ..) => rule.backward([pass(0), pass(1)]),
-        (Binary::Sub, ..) => rule.backward([pass(0), InputGradient(1)]),
+        (BinaryFunction::Add, ..) => rule.backward([pass(0), pass(1)]),
+        (BinaryFunction::Sub, ..) => rule.backward([pass(0), InputGradient(1)]),
         // An input that was broadcast: its gradient at full size first, then the sum (torch/csrc/autograd/engine.cpp).
-        (Binary::Mul, true, true) => rule.backward([InputGradient(0), InputGradient(1)]),
-        (Binary::Mul, ..) => {
+        (BinaryFunction::Mul, true, true) => rule.backward([InputGradient(0), InputGradient(1)]),
+        (BinaryFunction::Mul, ..) => {
             let [own, summed] = if same(0) { [0, 1] } else { [1, 0] };
             let rule = rule.backward(vec![full; stretched]).backward([InputGradient(own), InputGradient(summed)]);
             rule.backward(vec![Drop(0); stretched])
         }
-        (Binary::Div, ..) if !operation.tracked(1) => {
+        (BinaryFunction::Div, ..) if !operation.tracked(1) => {
             rule.backward(vec![full; stretched]).backward([InputGradient(0)]).backward(vec![Drop(0); stretched])
         }
         // The divisor's gradient comes first, as -grad * ((self / other) / other) (div_tensor_other_grad).
-        (Binary::Div, true, true) => {
+        (BinaryFunction::Div, true, true) => {
             rule.backward([full; 3]).backward([InputGradient(1)]).backward([Drop(0); 3]).backward([InputGradient(0)])
         }
-        (Binary::Div, ..) => {
+        (BinaryFunction::Div, ..) => {
             let rule = rule.backward([full; 4]).backward([Drop(0); 3]);
             rule.backward([InputGradient(0), InputGradient(1), Drop(0)])
         }
         // where(self == other, grad / 2, grad).masked_fill_(self < other, 0)
-        (Binary::Max | Binary::Min, ..) => {
+        (BinaryFunction::Max | BinaryFunction::Min, ..) => {
             let masks = Take(BatchBytes::per_sample(times([2, operation.node.shape.elements()])));
             rule.backward([masks, full, InputGradient(0), InputGradient(1), Drop(0), Drop(0)])
         }
         // grad * (exponent * self.pow(exponent - 1)), and with masks for the exponent's.
-        (Binary::Pow, ..) => {
+        (BinaryFunction::Pow, ..) => {
             rule.backward([full; 4]).backward([InputGradient(0), InputGradient(1)]).backward([Drop(0); 4])
         }
         // Masked or multiplied by another result of the same size.
-        (Binary::Mod | Binary::PRelu, ..) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
-        (Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual, ..) => rule,
-        (Binary::And | Binary::Or | Binary::Xor, ..) => rule,
+        (BinaryFunction::Mod | BinaryFunction::PRelu, ..) => {
+            rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)])
+        }
+        (
+            BinaryFunction::Equal
+            | BinaryFunction::Less
+            | BinaryFunction::LessOrEqual
+            | BinaryFunction::Greater
+            | BinaryFunction::GreaterOrEqual,
+            ..,
+        ) => rule,
+        (BinaryFunction::And | BinaryFunction::Or | BinaryFunction::Xor, ..) => rule,
     }
 }
 
@@ -504,7 +540,8 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_network::{
-        Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Runs, Shape, Unknown, Window,
+        Activation, Affine, BinaryFunction, Conv, Linear, Network, NetworkBuilder, Op, PytorchRun, ReductionKind,
+        Shape, UnknownOperation, Window,
     };
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
@@ -516,16 +553,16 @@ mod tests {
         let mut builder = NetworkBuilder::new("loop", Shape::new([16, 32]));
         let linear = |out_features| Op::Linear(Linear { out_features, bias: true });
         let read = builder.add("l", linear(32), &[builder.input()])?;
-        let mut out = builder.add("out", Op::Binary(Binary::Mul), &[read])?;
+        let mut out = builder.add("out", Op::Binary(BinaryFunction::Mul), &[read])?;
         let mut state = None;
         for time in 0..16 {
             let mut add = |name: &str, op: Op, of: &[_]| builder.add(format!("{name}{time}"), op, of);
             let slice = add("slice", Op::Slice { axis: 0, start: time, length: 1 }, &[read])?;
             let row = add("row", Op::Reshape(Shape::new([32])), &[slice])?;
-            let sum = state.map_or(Ok(row), |state| add("sum", Op::Binary(Binary::Add), &[state, row]))?;
+            let sum = state.map_or(Ok(row), |state| add("sum", Op::Binary(BinaryFunction::Add), &[state, row]))?;
             let bent = add("bent", Op::Activation(Activation::Tanh), &[sum])?;
             let put = add("put", Op::Reshape(Shape::new([1, 32])), &[bent])?;
-            let assigned = Unknown::new("ScatterElements", Shape::new([16, 32]), 0);
+            let assigned = UnknownOperation::new("ScatterElements", Shape::new([16, 32]), 0);
             (out, state) = (add("assigned", Op::Unknown(assigned), &[out, put])?, Some(bent));
         }
         let last = builder.add("o", linear(4), &[out])?;
@@ -553,13 +590,13 @@ mod tests {
         let mut builder = NetworkBuilder::new("variance", Shape::new([64]));
         let read = builder.add("a", linear(256), &[builder.input()])?;
         let first = builder.node_count();
-        let mean = || Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: true };
+        let mean = || Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: true };
         let middle = builder.add("mean", mean(), &[read])?;
-        let differences = builder.add("differences", Op::Binary(Binary::Sub), &[read, middle])?;
-        let squares = builder.add("squares", Op::Binary(Binary::Mul), &[differences, differences])?;
+        let differences = builder.add("differences", Op::Binary(BinaryFunction::Sub), &[read, middle])?;
+        let squares = builder.add("squares", Op::Binary(BinaryFunction::Mul), &[differences, differences])?;
         let variance = builder.add("variance", mean(), &[squares])?;
-        builder.set_runs_from(first, Runs::Variance);
-        let scaled = builder.add("scaled", Op::Binary(Binary::Mul), &[read, variance])?;
+        builder.set_runs_from(first, PytorchRun::Variance);
+        let scaled = builder.add("scaled", Op::Binary(BinaryFunction::Mul), &[read, variance])?;
         let last = builder.add("o", linear(8), &[scaled])?;
         let peak = adamw(&builder.finish(last), 512)?;
         assert!((peak / 2_471_064.0 - 1.0).abs() < 0.005, "{peak}");
@@ -572,7 +609,7 @@ mod tests {
         let mut builder = NetworkBuilder::new("logsigmoid", Shape::new([64]));
         let read = builder.add("a", linear(256), &[builder.input()])?;
         let sigmoid = builder.add("sigmoid", Op::Activation(Activation::Sigmoid), &[read])?;
-        builder.set_runs(sigmoid, Runs::WithReader);
+        builder.set_runs(sigmoid, PytorchRun::WithReader);
         let logarithm = builder.add("logarithm", Op::Activation(Activation::Log), &[sigmoid])?;
         let last = builder.add("o", linear(8), &[logarithm])?;
         let peak = adamw(&builder.finish(last), 512)?;
@@ -588,7 +625,7 @@ mod tests {
         let read = builder.add("w", linear(256), &[builder.input()])?;
         let bent = builder.add("bent", Op::Activation(Activation::Relu), &[read])?;
         let last = builder.add("turned", linear(400), &[bent])?;
-        builder.set_runs(last, Runs::OnAnothers);
+        builder.set_runs(last, PytorchRun::OnAnothers);
         builder.set_trained(last, 400);
         let peak = adamw(&builder.finish(last), 64)?;
         assert!((peak / 2_571_032.0 - 1.0).abs() < 0.005, "{peak}");
@@ -598,7 +635,7 @@ mod tests {
     /// What a constant divides or multiplies is needed for no gradient (tools/autograd/derivatives.yaml: mul, div), and a constant gets none: nothing but results are there.
     #[test]
     fn operands_are_kept_for_the_gradient_of_the_other() -> Result<()> {
-        let of = |op: Binary| -> Result<f64> {
+        let of = |op: BinaryFunction| -> Result<f64> {
             let mut builder = NetworkBuilder::new("scaled", Shape::new([8, 512]));
             let read = builder.add("a", linear(512), &[builder.input()])?;
             let scale = builder.add("scale", Op::Parameter(Shape::new([8, 512])), &[])?;
@@ -608,7 +645,7 @@ mod tests {
             adamw(&builder.finish(last), 256)
         };
         // A sum needs neither operand.
-        assert_eq!([of(Binary::Mul)?, of(Binary::Div)?], [of(Binary::Add)?; 2]);
+        assert_eq!([of(BinaryFunction::Mul)?, of(BinaryFunction::Div)?], [of(BinaryFunction::Add)?; 2]);
         Ok(())
     }
 
@@ -623,9 +660,9 @@ mod tests {
             last = builder.add(name, conv, &[last])?;
             let norm = Op::GroupNorm { groups: 32, affine: Affine::None };
             last = builder.add(format!("{name}_norm"), norm, &[last])?;
-            builder.set_runs(last, Runs::InstanceNorm);
+            builder.set_runs(last, PytorchRun::InstanceNorm);
         }
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false };
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false };
         let mean = builder.add("mean", mean, &[last])?;
         let last = builder.add("l", Op::Linear(Linear { out_features: 5, bias: true }), &[mean])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };

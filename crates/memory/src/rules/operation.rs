@@ -3,7 +3,7 @@
 use super::rule::{CastBy, OperandCasts, RuleAction};
 use crate::amount::BatchBytes;
 use crate::layout::{TensorLayout, reads_row};
-use perf4sight_network::{Borrows, Conv, Element, Network, Node, NodeId, Numbers};
+use perf4sight_network::{BorrowedMemory, Conv, ElementKind, Network, Node, NodeId, NumberTypes};
 use perf4sight_platform::{ConvolutionQuery, ConvolutionWorkspace, Platform};
 use perf4sight_step::workload::{Lists, Number, Step};
 
@@ -28,7 +28,7 @@ pub(crate) struct StepOperation<'a> {
     /// For every node, the layout of the gradient of its result, where it is known.
     pub gradients: &'a [Option<TensorLayout>],
     /// For every node, the formats of its computation.
-    pub numbers: &'a [Numbers],
+    pub numbers: &'a [NumberTypes],
 }
 
 impl<'a> StepOperation<'a> {
@@ -58,7 +58,7 @@ impl<'a> StepOperation<'a> {
         let own = self.numbers[self.id.index()];
         let input = |(index, input): (usize, &NodeId)| {
             let is_cast = self.numbers[input.index()].result != own.result;
-            (is_cast && self.network.node(*input).element == Element::Number).then(|| self.input(index))
+            (is_cast && self.network.node(*input).element == ElementKind::Number).then(|| self.input(index))
         };
         let is_cast = own.weights != self.step.precision.held();
         let weight =
@@ -81,11 +81,11 @@ impl<'a> StepOperation<'a> {
     /// Whether a convolution runs in `torch.channels_last`: as the module was seen to do it, else where its image or its filters are.
     pub fn runs_channels_last(&self) -> bool {
         let is_so = || self.layout(0).is_channels_last() || self.filters_are_channels_last();
-        self.borrows().map_or_else(|| is_so() && !self.reads_row(), |by| by == Borrows::ChannelsLast)
+        self.borrows().map_or_else(|| is_so() && !self.reads_row(), |by| by == BorrowedMemory::ChannelsLast)
     }
 
     /// What a convolution borrows by, where the module was seen to run it.
-    pub fn borrows(&self) -> Option<Borrows> {
+    pub fn borrows(&self) -> Option<BorrowedMemory> {
         self.network.followed().and_then(|followed| followed.borrows(self.id))
     }
 
@@ -120,7 +120,7 @@ impl<'a> StepOperation<'a> {
 
     /// Whether it gives one of the tensors of its weights a gradient: 0 is the weight, 1 the bias.
     pub fn trains(&self, tensor: usize) -> bool {
-        self.network.trains(self.node) && self.network.learned(self.node)[tensor]
+        self.network.trains(self.node) && self.network.trained_parts(self.node)[tensor]
     }
 
     /// The gradients of those of its first weights that training changes.

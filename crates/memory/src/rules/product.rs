@@ -8,17 +8,17 @@ use super::operation::StepOperation;
 use super::rule::RuleAction::{CopyGradient, Drop, InputGradient, Keep, Output, Take};
 use super::rule::{MemoryRule, RuleAction, SavedTensor};
 use crate::amount::BatchBytes;
-use perf4sight_network::{Facts, Runs};
+use perf4sight_network::{OperationFacts, PytorchRun};
 
 /// A fully connected layer, which folds all axes but the last.
-pub(super) fn linear(rule: MemoryRule, operation: StepOperation, facts: &Facts) -> MemoryRule {
+pub(super) fn linear(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let copied = operation.layout(0).folds_behind().is_none().then(|| operation.input(0));
     // The input is needed for the gradient of the weight only.
     let weight = operation.tracked(0).then_some(SavedTensor::Cast(0));
     let as_rows = operation.result().folds_before(1);
     let turned = operation.gradient().is_some_and(|gradient| as_rows && !gradient.folds_before(1));
     // The weight of another layer gets a part of its gradient here, which is added to that layer's.
-    let is_anothers = operation.node.runs == Runs::OnAnothers;
+    let is_anothers = operation.node.runs == PytorchRun::OnAnothers;
     let part = facts.weights.first().filter(|_| is_anothers).map(|weight| weight.dims.elements());
     let part =
         part.map(|elements| [Take(BatchBytes::constant(operation.step.weight().saturating_mul(elements))), Drop(0)]);
@@ -32,7 +32,7 @@ pub(super) fn linear(rule: MemoryRule, operation: StepOperation, facts: &Facts) 
 
 /// A product of stacks of matrices, which folds the stacks, stretched to the same first.
 pub(super) fn matmul(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
-    if let Runs::SamplesAsRows { turned } = operation.node.runs {
+    if let PytorchRun::SamplesAsRows { turned } = operation.node.runs {
         return at_once(rule, operation, turned);
     }
     let stack = |sizes: &[u64]| sizes[..sizes.len() - 2].to_vec();
@@ -83,7 +83,7 @@ fn reading(rule: MemoryRule, operation: StepOperation, operands: Vec<(Option<Bat
 mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
-    use perf4sight_network::{Activation, Linear, NetworkBuilder, Op, Reduction, Runs, Shape};
+    use perf4sight_network::{Activation, Linear, NetworkBuilder, Op, PytorchRun, ReductionKind, Shape};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
 
@@ -94,14 +94,14 @@ mod tests {
         let mut builder = NetworkBuilder::new("experts", Shape::new([16, 48]));
         let first = builder.add("w1", Op::Parameter(Shape::new([48, 384])), &[])?;
         let apart = builder.add("apart", Op::MatMul, &[builder.input(), first])?;
-        builder.set_runs(apart, Runs::SamplesAsRows { turned: true });
+        builder.set_runs(apart, PytorchRun::SamplesAsRows { turned: true });
         let experts = builder.add("experts", Op::Reshape(Shape::new([16, 4, 96])), &[apart])?;
         let turned = builder.add("turned", Op::Transpose { order: vec![1, 0, 2] }, &[experts])?;
         let bent = builder.add("bent", Op::Activation(Activation::Tanh), &[turned])?;
         let second = builder.add("w2", Op::Parameter(Shape::new([4, 96, 48])), &[])?;
         let back = builder.add("back", Op::MatMul, &[bent, second])?;
-        builder.set_runs(back, Runs::SamplesAsRows { turned: false });
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: false };
+        builder.set_runs(back, PytorchRun::SamplesAsRows { turned: false });
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: false };
         let mean = builder.add("mean", mean, &[back])?;
         let last = builder.add("o", Op::Linear(Linear { out_features: 11, bias: true }), &[mean])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };

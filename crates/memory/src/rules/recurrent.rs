@@ -7,8 +7,8 @@ use super::operation::StepOperation;
 use super::rule::RuleAction::{Drop, DropKept, InputGradient, Keep, Take};
 use super::rule::{MemoryRule, RuleAction, SavedTensor, borrowing};
 use crate::amount::{BatchBytes, product};
-use perf4sight_network::op::{At, continued};
-use perf4sight_network::{Keeping, Nature, Node, Op};
+use perf4sight_network::op::{NodePosition, continued};
+use perf4sight_network::{KeptReading, Node, Op, OperationNature};
 use perf4sight_step::workload::Number;
 
 /// A file does not tell all that a layer keeps; other sizes than the measured ones keep up to a quarter more or less (docs/accuracy/simulated-memory.md).
@@ -47,7 +47,7 @@ fn cell(name: &str) -> Option<RecurrentCell> {
 }
 
 fn is_further_result(operation: StepOperation) -> bool {
-    let at = At { nodes: operation.network.nodes(), node: operation.node };
+    let at = NodePosition { nodes: operation.network.nodes(), node: operation.node };
     continued(at).next().is_some()
 }
 
@@ -58,7 +58,7 @@ fn is_copied(operation: StepOperation, layer: &Node) -> bool {
 }
 
 fn is_batch_first(operation: StepOperation, layer: &Node) -> bool {
-    let Nature::Recurrent(layer) = operation.network.facts(layer).nature else { return true };
+    let OperationNature::Recurrent(layer) = operation.network.facts(layer).nature else { return true };
     layer.batch_first
 }
 
@@ -110,10 +110,10 @@ fn stack(operation: StepOperation<'_>) -> (&Node, u64) {
 
 fn is_recurrent(operation: StepOperation, node: &Node) -> bool {
     let nature = operation.network.facts(node).nature;
-    if let Nature::Unknown(unknown) = nature {
+    if let OperationNature::Unknown(unknown) = nature {
         return unknown.is_recurrent();
     }
-    matches!(nature, Nature::Recurrent(_))
+    matches!(nature, OperationNature::Recurrent(_))
 }
 
 fn without_input(saves: &[SavedTensor]) -> Vec<SavedTensor> {
@@ -180,9 +180,9 @@ fn steps_backward(rule: &MemoryRule, operation: StepOperation, gates: BatchBytes
 /// What a layer keeps, as much as a file's reading has of it.
 fn doubtful(kept: BatchBytes, operation: StepOperation) -> BatchBytes {
     let quarters = match operation.network.keeping() {
-        Keeping::Least => QUARTERS - 1,
-        Keeping::Likely => QUARTERS,
-        Keeping::Most => QUARTERS + 1,
+        KeptReading::Least => QUARTERS - 1,
+        KeptReading::Likely => QUARTERS,
+        KeptReading::Most => QUARTERS + 1,
     };
     kept.times(quarters).divided_by(QUARTERS)
 }
@@ -359,7 +359,7 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_network::{
-        Cell, Embedding, Input, Linear, Network, NetworkBuilder, Op, Recurrent, Reduction, Shape,
+        Embedding, Linear, Network, NetworkBuilder, NetworkInput, Op, Recurrent, RecurrentKind, ReductionKind, Shape,
     };
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
@@ -389,28 +389,28 @@ mod tests {
     }
 
     /// A kind of cell, how many layers, whether in both directions, whether with samples first.
-    type Kind = (Cell, usize, bool, bool);
+    type Kind = (RecurrentKind, usize, bool, bool);
 
     /// Bytes of a training step with momentum and of inference that PyTorch 2.15's profiler counted on a processor. 500 words of 64 numbers, 128
     /// hidden ones, 40 steps of 16 samples, their mean classified.
     const COUNTED: [(Kind, [u64; 2]); 13] = [
-        ((Cell::Tanh, 1, false, true), [1_788_104, 1_392_164]),
-        ((Cell::Tanh, 2, true, true), [5_596_360, 3_898_404]),
-        ((Cell::Gru, 1, false, true), [4_806_856, 2_246_180]),
-        ((Cell::Gru, 1, true, true), [8_860_872, 3_867_684]),
-        ((Cell::Gru, 2, false, true), [8_229_064, 2_986_532]),
-        ((Cell::Gru, 2, true, true), [16_491_720, 5_741_604]),
-        ((Cell::Gru, 1, true, false), [8_533_192, 3_867_684]),
-        ((Cell::Gru, 2, false, false), [8_065_224, 2_986_532]),
-        ((Cell::Gru, 2, true, false), [16_164_040, 5_741_604]),
-        ((Cell::Lstm, 2, false, true), [16_547_116, 4_031_868]),
-        ((Cell::Lstm, 2, true, true), [37_204_780, 7_554_860]),
-        ((Cell::Lstm, 2, false, false), [16_219_436, 3_868_028]),
-        ((Cell::Lstm, 2, true, false), [37_204_780, 7_391_020]),
+        ((RecurrentKind::Tanh, 1, false, true), [1_788_104, 1_392_164]),
+        ((RecurrentKind::Tanh, 2, true, true), [5_596_360, 3_898_404]),
+        ((RecurrentKind::Gru, 1, false, true), [4_806_856, 2_246_180]),
+        ((RecurrentKind::Gru, 1, true, true), [8_860_872, 3_867_684]),
+        ((RecurrentKind::Gru, 2, false, true), [8_229_064, 2_986_532]),
+        ((RecurrentKind::Gru, 2, true, true), [16_491_720, 5_741_604]),
+        ((RecurrentKind::Gru, 1, true, false), [8_533_192, 3_867_684]),
+        ((RecurrentKind::Gru, 2, false, false), [8_065_224, 2_986_532]),
+        ((RecurrentKind::Gru, 2, true, false), [16_164_040, 5_741_604]),
+        ((RecurrentKind::Lstm, 2, false, true), [16_547_116, 4_031_868]),
+        ((RecurrentKind::Lstm, 2, true, true), [37_204_780, 7_554_860]),
+        ((RecurrentKind::Lstm, 2, false, false), [16_219_436, 3_868_028]),
+        ((RecurrentKind::Lstm, 2, true, false), [37_204_780, 7_391_020]),
     ];
 
     fn classifier((cell, layers, both_ways, batch_first): Kind) -> Result<Network> {
-        let mut builder = NetworkBuilder::reading("words", "ids", Input::integers(Shape::new([40])));
+        let mut builder = NetworkBuilder::reading("words", "ids", NetworkInput::integers(Shape::new([40])));
         let words = Op::Embedding(Embedding { rows: 500, width: 64, fixed: None });
         let mut last = builder.add("words", words, &[builder.input()])?;
         builder.set_module(Some("states"));
@@ -423,7 +423,7 @@ mod tests {
             last = builder.add(format!("joined_{number}"), joined, &[states])?;
         }
         builder.set_module(None);
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: false };
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: false };
         let mean = builder.add("mean", mean, &[last])?;
         let classes = builder.add("classes", Op::Linear(Linear { out_features: 9, bias: true }), &[mean])?;
         Ok(builder.finish(classes))
@@ -442,7 +442,7 @@ mod tests {
                 };
                 let step = Step { optimizer, zero_grad: ZeroGrad::Free, ..Step::published(stage) };
                 let peak = Simulation::new(&network, step, &platform).peak(16).allocated.0;
-                let within = if kind.0 == Cell::Lstm { counted / 250 } else { 0 };
+                let within = if kind.0 == RecurrentKind::Lstm { counted / 250 } else { 0 };
                 assert!(peak.abs_diff(counted) <= within, "{kind:?} {stage:?}: {peak} of {counted}");
             }
         }

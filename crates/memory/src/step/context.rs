@@ -4,7 +4,7 @@
 use crate::amount::BatchBytes;
 use crate::layout::{gradient_layouts, layouts};
 use crate::rules::{MemoryRule, RuleAction, StepOperation, rule};
-use perf4sight_network::{Network, NodeId, Numbers, Segment, Trained};
+use perf4sight_network::{CheckpointSegment, Network, NodeId, NumberTypes, TrainedNetwork};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 /// A network's operations on a device: the same for all steps of equal [`rules_step`].
 #[derive(Debug)]
 pub(crate) struct DeviceOperations<'a> {
-    trained: Arc<Trained<'a>>,
+    trained: Arc<TrainedNetwork<'a>>,
     /// Per node, the formats of its computation.
-    numbers: Vec<Numbers>,
+    numbers: Vec<NumberTypes>,
     rules: Vec<MemoryRule>,
     /// For every weight of a node, how many nodes give it a gradient: those it is shared with too.
     users: Vec<Vec<usize>>,
@@ -48,9 +48,9 @@ pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisatio
 
 impl<'a> DeviceOperations<'a> {
     /// For as many samples as `batch`; on an accelerator for any number above one where it is more than one.
-    pub fn new(trained: Arc<Trained<'a>>, step: Step, kernels: DeviceKernels<'a>, batch: u64) -> Self {
+    pub fn new(trained: Arc<TrainedNetwork<'a>>, step: Step, kernels: DeviceKernels<'a>, batch: u64) -> Self {
         let DeviceKernels { platform, counted: within_kernels } = kernels;
-        let Trained { network, gradients: tracked, in_place, .. } = &*trained;
+        let TrainedNetwork { network, gradients: tracked, in_place, .. } = &*trained;
         let layouts = layouts(network, step, tracked, (platform.lists(), batch));
         let gradients = gradient_layouts(network, &layouts, step.loss);
         let numbers = network.numbers(step.precision, platform.lists());
@@ -70,7 +70,7 @@ impl<'a> DeviceOperations<'a> {
         });
         let rules: Vec<MemoryRule> = operations.map(rule).collect();
         let users = users(network, &rules);
-        let learned = network.nodes().iter().map(|node| network.learned(node)).collect();
+        let learned = network.nodes().iter().map(|node| network.trained_parts(node)).collect();
         let kept = network.nodes().iter().zip(tracked).map(|(node, tracked)| network.is_kept(node, *tracked)).collect();
         let (reads, let_go, summed) = (network.uses(), let_go(network), summed(network));
         let until = network.recorded_until();
@@ -121,7 +121,7 @@ pub(crate) struct StepContext<'a> {
     pub step: Step,
     operations: &'a DeviceOperations<'a>,
     /// The segments that run again in backward, in the order they run.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<CheckpointSegment>,
     /// Of each segment, the first node that backward needs something of.
     pub first_kept: Vec<Option<usize>>,
     /// Per node, its segment.
@@ -133,7 +133,7 @@ impl<'a> StepContext<'a> {
     pub fn new(operations: &'a DeviceOperations<'a>, step: Step, platform: &'a Platform, cuts: &[NodeId]) -> Self {
         let network: &Network = &operations.trained.network;
         let segments = network.segments(cuts);
-        let first_kept = |segment: &Segment| segment.nodes.clone().find(|node| operations.kept[*node]);
+        let first_kept = |segment: &CheckpointSegment| segment.nodes.clone().find(|node| operations.kept[*node]);
         let first_kept = segments.iter().map(first_kept).collect();
         let mut segment_of = vec![None; operations.kept.len()];
         for (number, segment) in segments.iter().enumerate() {

@@ -34,7 +34,7 @@ impl ForwardRecorder<'_> {
     pub fn loss(&mut self, results: &[(NodeId, TensorId)]) -> LossTensors {
         let context = self.context;
         let (mut value, mut kept) = (None, Vec::new());
-        for output in context.network.compared() {
+        for output in context.network.loss_results() {
             let result = results.iter().find(|(node, _)| *node == output).map(|(_, result)| *result);
             let (loss, keeps) = self.loss_of(output, result.expect("what is compared is one of the results"));
             value = Some(match value {

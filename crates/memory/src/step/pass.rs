@@ -95,7 +95,7 @@ fn freed(forward: &mut ForwardRecorder, held: Vec<TensorId>) -> Vec<TensorId> {
 mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
-    use perf4sight_network::{Activation, ArgMax, Element, Embedding, Linear, NetworkBuilder, Op, Shape};
+    use perf4sight_network::{Activation, ArgMax, ElementKind, Embedding, Linear, NetworkBuilder, Op, Shape};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
 
@@ -112,7 +112,7 @@ mod tests {
         let again = builder.add("again", Op::Activation(Activation::Tanh), &[second])?;
         let scores = builder.add("scores", linear(50), &[again])?;
         let largest = builder.add("argmax", Op::ArgMax(ArgMax { axis: 0, keep: true, largest: true }), &[scores])?;
-        let place = builder.add("place", Op::Cast(Element::Integer), &[largest])?;
+        let place = builder.add("place", Op::Cast(ElementKind::Integer), &[largest])?;
         let word = builder.add("word", Op::Embedding(Embedding { rows: 50, width: 32, fixed: None }), &[place])?;
         let flat = builder.add("flat", Op::Flatten, &[word])?;
         let last = builder.add("o", linear(4), &[flat])?;

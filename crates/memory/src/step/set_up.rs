@@ -39,7 +39,7 @@ impl SetUp {
             resident[id.index()] = Some(recorder.allocate(context.result(id), TensorRole::Activations, id));
         }
         if context.step.trains() {
-            for output in network.compared() {
+            for output in network.loss_results() {
                 recorder.allocate(targets(context, output), TensorRole::Activations, output);
             }
         }

@@ -5,7 +5,7 @@ use super::recorder::EventRecorder;
 use super::segment::CachedSegment;
 use crate::amount::BatchBytes;
 use crate::tensor::{StepPhase, TensorId, TensorRole};
-use perf4sight_network::{Followed, NodeId};
+use perf4sight_network::{FollowedModule, NodeId};
 use perf4sight_platform as platform;
 use perf4sight_step::workload::Optimizer;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn record(context: &StepContext, has_state: bool) -> CachedSegment {
         learned.map(move |(_, &amount)| (id, amount))
     });
     let followed = context.network.followed().filter(|followed| followed.is_of(context.step));
-    let weights = in_order(weights.collect(), followed.map_or(&[], Followed::weights));
+    let weights = in_order(weights.collect(), followed.map_or(&[], FollowedModule::weights));
     let optimizer = context.step.optimizer;
     // The published step never updates all weights at once, wherever it runs.
     let at_once = context.platform.framework.updates == platform::UpdateOrder::AtOnce && optimizer != Optimizer::Sgd;

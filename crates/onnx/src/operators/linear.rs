@@ -1,37 +1,37 @@
 //! Fully connected layers and products of two features.
 
 use crate::align::aligned;
-use crate::batch::Batch;
-use crate::call::{Call, Misfit, Outcome};
-use crate::translate::{Translation, own_name, single};
+use crate::batch::BatchAxis;
+use crate::call::{CallResult, NodeCall, NodeMisfit};
+use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::{Feature, Value};
 use perf4sight_network::{Linear, Op};
 
-pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn gemm(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let [rows, columns] = call.fixed(1)?;
     if call.flag("transA") {
-        return Err(Misfit::Unsupported);
+        return Err(NodeMisfit::Unsupported);
     }
     let (sizes, axis) = if call.flag("transB") { ([columns, rows], 0) } else { ([rows, columns], 1) };
     if !call.is_absent(2) && call.input(2).fixed_dims().is_none() {
-        return Err(Misfit::Unsupported);
+        return Err(NodeMisfit::Unsupported);
     }
     let bias = to.has_bias(call);
-    layer(to, call, input, Matrix { sizes, axis, bias })
+    layer(to, call, input, WeightMatrix { sizes, axis, bias })
 }
 
-pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn matmul(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     match (call.input(0), call.fixed(1)) {
         (Value::Feature(left), Ok([inputs, outputs])) => {
-            layer(to, call, *left, Matrix { sizes: [inputs, outputs], axis: 1, bias: false })
+            layer(to, call, *left, WeightMatrix { sizes: [inputs, outputs], axis: 1, bias: false })
         }
         _ => {
             let inputs = aligned(to, call)?;
-            let &[a, b] = inputs.as_slice() else { return Err(Misfit::Unsupported) };
+            let &[a, b] = inputs.as_slice() else { return Err(NodeMisfit::Unsupported) };
             let [last, second] = [1, 2].map(|back| to.dims(a).len().saturating_sub(back));
             if a.batch != b.batch || a.batch.is_some_and(|batch| batch.axis == last || batch.axis == second) {
-                return Err(Misfit::Unsupported);
+                return Err(NodeMisfit::Unsupported);
             }
             if let Some(attention) = super::attention::fused(to, call, a, b)? {
                 return single(attention);
@@ -41,22 +41,22 @@ pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-struct Matrix {
+struct WeightMatrix {
     sizes: [usize; 2],
     axis: usize,
     bias: bool,
 }
 
 /// A fully connected layer on the last axis.
-fn layer(to: &mut Translation, call: &Call, input: Feature, matrix: Matrix) -> Outcome {
-    let Matrix { sizes: [inputs, outputs], axis, bias } = matrix;
+fn layer(to: &mut GraphTranslation, call: &NodeCall, input: Feature, matrix: WeightMatrix) -> CallResult {
+    let WeightMatrix { sizes: [inputs, outputs], axis, bias } = matrix;
     let rank = to.dims(input).len();
-    if rank < 2 || input.batch.is_some_and(|batch: Batch| batch.axis + 1 == rank) {
-        return Err(Misfit::Unsupported);
+    if rank < 2 || input.batch.is_some_and(|batch: BatchAxis| batch.axis + 1 == rank) {
+        return Err(NodeMisfit::Unsupported);
     }
     let features = to.builder.shape(input.id).dims().last().copied().unwrap_or(1);
     if features != inputs {
-        return Err(Misfit::Wrong(format!("reads {features} features, its weights {inputs}")));
+        return Err(NodeMisfit::Wrong(format!("reads {features} features, its weights {inputs}")));
     }
     let linear = Linear { out_features: outputs, bias };
     let input = super::contiguous::folded(to, call, input)?;

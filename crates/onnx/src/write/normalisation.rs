@@ -1,10 +1,10 @@
 //! Writes normalisations.
 
-use super::Writer;
+use super::GraphWriter;
 use crate::attributes as with;
 use perf4sight_network::{Affine, Node};
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     /// The training form, whose further outputs are the running statistics. It requires channels on the second axis: axes of a
     /// sample before the channels count as samples.
     pub(super) fn batch_norm(&mut self, node: &Node, axis: usize) {

@@ -1,11 +1,11 @@
 //! Writes operations that look elements up by position.
 
-use super::{Writer, axis_with_batch, windowed};
+use super::{GraphWriter, axis_with_batch, windowed};
 use crate::attributes as with;
 use crate::schema::NodeProto;
-use perf4sight_network::{ArgMax, Beyond, Fold, GridSample, Interpolation, Node, TopK};
+use perf4sight_network::{ArgMax, Fold, GridSample, Interpolation, Node, OutsideValues, TopK};
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     pub(super) fn arg_max(&mut self, node: &Node, place: &ArgMax) {
         let operator = if place.largest { "ArgMax" } else { "ArgMin" };
         let inputs = self.inputs(node);
@@ -48,9 +48,9 @@ impl Writer<'_> {
             Interpolation::Cubic => "cubic",
         };
         let beyond = match sample.beyond {
-            Beyond::Zeros => "zeros",
-            Beyond::Edge => "border",
-            Beyond::Reflect => "reflection",
+            OutsideValues::Zeros => "zeros",
+            OutsideValues::Edge => "border",
+            OutsideValues::Reflect => "reflection",
         };
         let attributes = vec![
             with::text("mode", mode),

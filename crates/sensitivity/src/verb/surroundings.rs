@@ -1,9 +1,9 @@
 //! Examines the machine before measuring: possible limits, size of the data, bandwidths.
 
 use super::Sensitivity;
-use super::command::Command;
+use super::command::JobCommand;
 use super::data;
-use crate::{Grid, Measured, Span, Step};
+use crate::{CpuGrid, MeasuredRate, ReportedStep, StepSpan};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, grouped};
 use perf4sight_limit as limit;
@@ -24,13 +24,13 @@ const WHOLE: f64 = 1.0;
 
 /// The machine and the data of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Surroundings {
+pub(super) struct JobSurroundings {
     pub survey: Survey,
     /// Whether a daemon of the job ends with it even if this process is killed.
     pub holds_daemons: bool,
     pub most: f64,
     /// The numbers of CPUs to try.
-    pub grid: Grid,
+    pub grid: CpuGrid,
     /// The size of the data; none where none was specified.
     pub size: Option<DataSize>,
     /// Bytes a second from storage; none where that is unknown.
@@ -40,7 +40,7 @@ pub(super) struct Surroundings {
     /// Bytes a second from memory; none where there is no data.
     pub memory: Option<f64>,
     pub gpus: u32,
-    pub command: Command,
+    pub command: JobCommand,
     /// Whether all data fits in the free memory.
     pub fits: bool,
     /// Properties that affect measurements, of each node.
@@ -49,30 +49,30 @@ pub(super) struct Surroundings {
     pub doubts: Vec<String>,
 }
 
-impl Surroundings {
+impl JobSurroundings {
     /// Examines the machine; none after Ctrl-C.
     ///
     /// # Errors
     /// More CPUs than there are, data that is missing or empty, limits that nothing can enforce.
     pub fn look(asked: &Sensitivity, watch: &Watch<'_>, context: &Context) -> Result<Option<(Self, Limiter)>> {
-        let Some(size) = counted(asked.data.as_deref(), watch, context)? else { return Ok(None) };
+        let Some(size) = count_data(asked.data.as_deref(), watch, context)? else { return Ok(None) };
         let Some(limiter) = limiter(asked, watch)? else { return Ok(None) };
         let most = most(asked, limiter.survey())?;
         let mut doubts: Vec<String> = Description::here().beyond("memory", asked.memory).into_iter().collect();
         let (storage, memory) = (storage(asked, watch, &mut doubts), memory(asked, watch));
         let (storage, storage_between) = storage.unzip();
-        let around = Surroundings {
+        let around = JobSurroundings {
             most,
             grid: grid(asked, most, limiter.survey()),
             survey: limiter.survey().clone(),
             holds_daemons: limiter.holds_daemons(),
-            fits: size.is_some_and(|size| fits(size, asked)),
+            fits: size.is_some_and(|size| data_fits(size, asked)),
             size,
             storage,
             storage_between: storage_between.flatten(),
             memory,
             gpus: asked.num_gpus.unwrap_or_else(|| Description::here().gpus().min(1)),
-            command: Command::of(asked),
+            command: JobCommand::from_settings(asked),
             hosts: vec![Description::here().facts()],
             doubts,
         };
@@ -106,7 +106,7 @@ pub(super) fn most(asked: &Sensitivity, survey: &Survey) -> Result<f64> {
 }
 
 /// Counts the data, if there is any; the outer none after Ctrl-C.
-fn counted(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<Option<Option<DataSize>>> {
+fn count_data(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<Option<Option<DataSize>>> {
     let Some(path) = data else { return Ok(Some(None)) };
     let mut show = |size: &DataSize| {
         context.console.note(format_args!(
@@ -131,7 +131,7 @@ fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> 
     }
     match storage_bandwidth(asked.data.as_deref()?, watch) {
         Ok(measured) => measured.map(|bandwidth| {
-            let between = between(&bandwidth);
+            let between = bandwidth_interval(&bandwidth);
             if between.is_none() {
                 doubts.push(
                     "the data was read too quickly to know how certain the bandwidth of its storage is".to_owned(),
@@ -147,11 +147,12 @@ fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> 
 }
 
 /// The interval of a bandwidth, from its fluctuation during the measurement; none where that was too short.
-fn between(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
-    let step = |(after, read): &(Duration, Bytes)| Step { number: read.0, time: after.as_secs_f64(), wait: None };
-    let mut steps: Vec<Step> = bandwidth.progress.iter().map(step).collect();
+fn bandwidth_interval(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
+    let step =
+        |(after, read): &(Duration, Bytes)| ReportedStep { number: read.0, time: after.as_secs_f64(), wait: None };
+    let mut steps: Vec<ReportedStep> = bandwidth.progress.iter().map(step).collect();
     steps.dedup_by_key(|step| step.number);
-    let [low, high] = Measured::of(&steps, Span::behind(0))?.rate.interval;
+    let [low, high] = MeasuredRate::from_steps(&steps, StepSpan::after_warm_up(0))?.rate.interval;
     Some([low.min(bandwidth.bytes_per_second), high.max(bandwidth.bytes_per_second)])
 }
 
@@ -163,16 +164,16 @@ fn memory(asked: &Sensitivity, watch: &Watch<'_>) -> Option<f64> {
 }
 
 /// Whether the data fits into free memory, and into the job's memory limit.
-fn fits(size: DataSize, asked: &Sensitivity) -> bool {
+fn data_fits(size: DataSize, asked: &Sensitivity) -> bool {
     let free = Bytes((Description::here().available().0 as f64 * FILLED) as u64);
     size.bytes() <= asked.memory.map_or(free, |memory| memory.min(free))
 }
 
 /// The numbers of CPUs to try: where CPUs cannot be limited, only the most.
-pub(super) fn grid(asked: &Sensitivity, most: f64, survey: &Survey) -> Grid {
-    let step = asked.cpu_step.unwrap_or_else(|| Grid::usual_step(most));
+pub(super) fn grid(asked: &Sensitivity, most: f64, survey: &Survey) -> CpuGrid {
+    let step = asked.cpu_step.unwrap_or_else(|| CpuGrid::usual_step(most));
     match survey.by(Resource::Cpus) {
-        Some(_) => Grid::new(most, step),
-        None => Grid::new(most, most.max(WHOLE)),
+        Some(_) => CpuGrid::new(most, step),
+        None => CpuGrid::new(most, most.max(WHOLE)),
     }
 }

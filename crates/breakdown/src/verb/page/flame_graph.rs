@@ -1,14 +1,14 @@
 //! The flame graph of call stacks.
 
 use super::colours::of_category;
-use super::{Typical, milliseconds};
-use crate::{Frame, TimeCategory};
+use super::{TypicalIteration, milliseconds};
+use crate::{StackFrame, TimeCategory};
 use perf4sight_base::units::counted;
 use perf4sight_report::{Axis, Block, Call, Chart, Flame, Plot, Series, Texture};
 use perf4sight_traces::EventCategory;
 use perf4sight_traces::shortened::briefest;
 
-pub(super) fn blocks(typical: &Typical) -> Vec<Block> {
+pub(super) fn blocks(typical: &TypicalIteration) -> Vec<Block> {
     let stacks = typical.stacks;
     if stacks.frames().iter().all(|frame| frame.parent.is_none()) {
         return vec![Block::Text(
@@ -18,11 +18,11 @@ pub(super) fn blocks(typical: &Typical) -> Vec<Block> {
     vec![Block::Chart(chart(typical))]
 }
 
-fn chart(typical: &Typical) -> Chart {
+fn chart(typical: &TypicalIteration) -> Chart {
     let stacks = typical.stacks;
     let iterations = stacks.iterations.max(1) as f64;
     let time = |nanoseconds: i64| milliseconds(nanoseconds as f64 / iterations);
-    let call = |(number, frame): (usize, &Frame)| Call {
+    let call = |(number, frame): (usize, &StackFrame)| Call {
         number,
         under: frame.parent.map(|parent| parent as usize),
         name: briefest(stacks.name(frame)),
@@ -46,7 +46,7 @@ fn chart(typical: &Typical) -> Chart {
     let caption = format!(
         "A call is below its caller and as wide as its time, the longest on the left; calls that hardly do anything but make one other are drawn with that. The work of another thread while the main one waits is below the waiting call. The folded stacks next to this page are for other viewers.{only}{merged}"
     );
-    Chart::new(format!("Stacks{}", typical.whose()), caption, Plot::Flame(plot))
+    Chart::new(format!("Stacks{}", typical.rank_suffix()), caption, Plot::Flame(plot))
 }
 
 /// The number of calls per iteration, with one decimal if it is small and not whole.

@@ -1,8 +1,8 @@
 //! Tables of the longest calls, by name.
 
-use super::{Typical, milliseconds};
-use crate::verb::run::Run;
-use crate::{Cost, RankBreakdown, Stacks, WorkCost, work_costs};
+use super::{TypicalIteration, milliseconds};
+use crate::verb::run::TracedRun;
+use crate::{CallCost, CallStacks, RankBreakdown, WorkCost, work_costs};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Block, Cell, Rows, Table};
 use perf4sight_traces::shortened::brief;
@@ -24,10 +24,10 @@ const KINDS: [(EventCategory, &str, &str); 3] = [
 ];
 
 /// The tables of the rank shown in full, and folded ones of the others.
-pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
-    let scale = Scale::of(typical.stacks);
+pub(super) fn blocks(run: &TracedRun, typical: &TypicalIteration) -> Vec<Block> {
+    let scale = CallScale::from_stacks(typical.stacks);
     let costs =
-        KINDS.map(|(kind, one, title)| (typical.stacks.costs(kind), one, format!("{title}{}", typical.whose())));
+        KINDS.map(|(kind, one, title)| (typical.stacks.costs(kind), one, format!("{title}{}", typical.rank_suffix())));
     let some = costs.into_iter().filter(|(costs, ..)| !costs.is_empty());
     let mut blocks = vec![Block::Text(
         "Own time is the time in a call itself, as in the categories above; total time includes the calls that it makes. Both are per iteration. While the main thread waits for other threads, their calls count instead.".to_owned(),
@@ -38,23 +38,23 @@ pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
     blocks.extend(some.map(|(costs, one, title)| Block::Table(calls(&costs, one, title, scale))));
     let work = work_costs(&typical.ranked.trace, typical.rank);
     if !work.is_empty() {
-        let title = format!("What accelerators work on longest{}", typical.whose());
+        let title = format!("What accelerators work on longest{}", typical.rank_suffix());
         blocks.push(Block::Table(work_table(&work, title, scale)));
     }
     let others = run.ranks().filter(|(_, rank)| rank.rank != typical.rank.rank).take(RANKS - 1);
-    blocks.extend(others.filter_map(|(ranked, rank)| other(run, ranked, rank)).map(Block::Folded));
+    blocks.extend(others.filter_map(|(ranked, rank)| other_calls_table(run, ranked, rank)).map(Block::Folded));
     blocks
 }
 
 #[derive(Clone, Copy)]
-struct Scale {
+struct CallScale {
     window: f64,
     iterations: f64,
 }
 
-impl Scale {
-    fn of(stacks: &Stacks) -> Self {
-        Scale { window: stacks.window as f64, iterations: stacks.iterations.max(1) as f64 }
+impl CallScale {
+    fn from_stacks(stacks: &CallStacks) -> Self {
+        CallScale { window: stacks.window as f64, iterations: stacks.iterations.max(1) as f64 }
     }
 
     fn time(self, nanoseconds: i64) -> Cell {
@@ -76,7 +76,7 @@ impl Scale {
     }
 }
 
-fn calls(costs: &[Cost], one: &str, title: String, scale: Scale) -> Table {
+fn calls(costs: &[CallCost], one: &str, title: String, scale: CallScale) -> Table {
     Rows::new(title, scale.lines(costs, |cost| cost.total))
         .text("name", one, |cost| brief(&cost.name))
         .number("own_ms", "own time", |cost| scale.time(cost.own))
@@ -87,7 +87,7 @@ fn calls(costs: &[Cost], one: &str, title: String, scale: Scale) -> Table {
         .table()
 }
 
-fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
+fn work_table(costs: &[WorkCost], title: String, scale: CallScale) -> Table {
     let each = |cost: &WorkCost| Milliseconds(milliseconds(cost.total as f64 / cost.calls.max(1) as f64));
     Rows::new(title, scale.lines(costs, |cost| cost.total))
         .text("name", "kernel", |cost| brief(&cost.name))
@@ -99,9 +99,9 @@ fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
         .table()
 }
 
-fn other(run: &Run, ranked: &RankTrace, rank: &RankBreakdown) -> Option<Table> {
+fn other_calls_table(run: &TracedRun, ranked: &RankTrace, rank: &RankBreakdown) -> Option<Table> {
     let stacks = run.stacks_of(rank)?;
-    let scale = Scale::of(stacks);
+    let scale = CallScale::from_stacks(stacks);
     let calls = KINDS.into_iter().flat_map(|(kind, one, _)| {
         stacks.costs(kind).into_iter().take(FEWER).map(move |cost| (one, cost.name, cost.own, cost.calls))
     });

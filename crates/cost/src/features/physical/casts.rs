@@ -2,14 +2,14 @@
 
 use super::kernel::{BatchQuantity, KernelPass};
 use super::layer::LayerKernels;
-use perf4sight_network::{Element, NodeId, Numbers};
+use perf4sight_network::{ElementKind, NodeId, NumberTypes};
 
 /// Adds the casts of an operation's inputs and weights; `numbers` has the formats of every node.
-pub(super) fn add(layer: &mut LayerKernels, numbers: &[Numbers]) {
+pub(super) fn add(layer: &mut LayerKernels, numbers: &[NumberTypes]) {
     let inputs: Vec<(usize, NodeId)> = layer.node.inputs.iter().copied().enumerate().collect();
     for (index, input) in inputs {
         let (node, from) = (layer.network.node(input), numbers[input.index()].result);
-        if from == layer.numbers.result || node.element != Element::Number {
+        if from == layer.numbers.result || node.element != ElementKind::Number {
             continue;
         }
         let elements = node.shape.elements() as f64;

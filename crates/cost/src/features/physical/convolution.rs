@@ -2,7 +2,7 @@
 
 use super::kernel::{AccessPattern, BatchQuantity, FilterGeometry, KernelClass, KernelPass, MatrixProduct};
 use super::layer::LayerKernels;
-use perf4sight_network::{Conv, Shape, Volume, Window};
+use perf4sight_network::{Conv, Shape, VolumeWindow, Window};
 
 /// The sizes that the kernels of one convolution depend on.
 struct KernelGeometry {
@@ -69,7 +69,7 @@ pub(super) fn add(layer: &mut LayerKernels, conv: &Conv) {
     add_filters(layer, class(conv, &conv.window.kernel, input), &geometry, conv.bias);
 }
 
-pub(super) fn add_volume(layer: &mut LayerKernels, conv: &Conv<Volume>) {
+pub(super) fn add_volume(layer: &mut LayerKernels, conv: &Conv<VolumeWindow>) {
     let (input, kernel) = (layer.network.input_of(layer.node, 0), &conv.window.kernel);
     let geometry = KernelGeometry::without_filter(conv.groups, kernel, input, &layer.node.shape);
     add_filters(layer, class(conv, kernel, input), &geometry, conv.bias);

@@ -1,7 +1,7 @@
 //! One node of a network: collects the kernels that a step runs for it.
 
 use super::kernel::{AccessPattern, BatchQuantity, FilterGeometry, Kernel, KernelClass, KernelPass, MatrixProduct};
-use perf4sight_network::{Activation, Network, Node, NodeId, Numbers, Shape};
+use perf4sight_network::{Activation, Network, Node, NodeId, NumberTypes, Shape};
 use perf4sight_step::workload::Step;
 
 /// One node of a network; collects the kernels that a step runs for it.
@@ -9,7 +9,7 @@ pub(super) struct LayerKernels<'a> {
     pub network: &'a Network,
     pub node: &'a Node,
     pub step: Step,
-    pub numbers: Numbers,
+    pub numbers: NumberTypes,
     /// Whether a gradient flows to each of its inputs.
     pub gradients: Vec<bool>,
     /// The geometry its kernels share, where it is a convolution.
@@ -52,7 +52,7 @@ impl LayerKernels<'_> {
 
     /// Whether it gives one of the tensors of its weights a gradient: 0 is the weight, 1 the bias.
     pub fn trains(&self, tensor: usize) -> bool {
-        self.learns_any() && self.network.learned(self.node)[tensor]
+        self.learns_any() && self.network.trained_parts(self.node)[tensor]
     }
 
     /// Whether training changes any of its weights: libraries compute the gradients of filters and bias together.

@@ -2,10 +2,10 @@
 
 use super::kernel::{AccessPattern, BatchQuantity, KernelClass, KernelPass};
 use super::layer::LayerKernels;
-use perf4sight_network::{Backward, Embedding, Traffic};
+use perf4sight_network::{BackwardTraffic, Embedding, MemoryTraffic};
 
 /// Adds the kernels of an operation without matrix products; none where it moves nothing.
-pub(super) fn add(layer: &mut LayerKernels, class: KernelClass, traffic: &Traffic) {
+pub(super) fn add(layer: &mut LayerKernels, class: KernelClass, traffic: &MemoryTraffic) {
     let access = if traffic.strided { AccessPattern::Strided } else { AccessPattern::Contiguous };
     let as_in_training = layer.network.works_as_in_training(layer.node, layer.step);
     let forward = if as_in_training { traffic.training } else { traffic.inference };
@@ -13,11 +13,11 @@ pub(super) fn add(layer: &mut LayerKernels, class: KernelClass, traffic: &Traffi
         layer.moves(KernelPass::Forward, class, access, BatchQuantity::per_sample(layer.bytes(forward)));
     }
     let backward = match &traffic.backward {
-        Backward::Once(elements) => *elements,
-        Backward::Each(elements) => {
+        BackwardTraffic::Once(elements) => *elements,
+        BackwardTraffic::Each(elements) => {
             elements.iter().zip(&layer.gradients).filter(|(_, wanted)| **wanted).map(|(elements, _)| elements).sum()
         }
-        Backward::Normalised { batch, kept } => {
+        BackwardTraffic::Normalised { batch, kept } => {
             if as_in_training {
                 *batch
             } else {

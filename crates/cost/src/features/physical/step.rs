@@ -4,13 +4,15 @@ use super::kernel::{AccessPattern, BatchQuantity, Kernel, KernelClass, KernelPas
 use super::layer::{LayerKernels, images};
 use super::update::UpdateEffort;
 use super::{casts, convolution, movement, product, unknown};
-use perf4sight_network::{Auxiliary, Coupling, Facts, Nature, Network, NodeId, Trained};
+use perf4sight_network::{
+    AuxiliaryResult, ChannelCoupling, Network, NodeId, OperationFacts, OperationNature, TrainedNetwork,
+};
 use perf4sight_step::workload::{Accumulate, Lists, Loss, Step};
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](perf4sight_step::workload::Stage) the forward
 /// pass only.
 pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
-    let trained = Trained::new(network, step.trainable);
+    let trained = TrainedNetwork::new(network, step.trainable);
     let mut kernels = kernels_once(&trained, step);
     if step.trains() {
         let again = runs_again(&trained, &network.cuts(step.checkpoint));
@@ -22,8 +24,8 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
 }
 
 /// The kernels of a step with one pass and without checkpoints.
-pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
-    let Trained { network, gradients: asked, in_place, reads } = trained;
+pub fn kernels_once(trained: &TrainedNetwork, step: Step) -> Vec<Kernel> {
+    let TrainedNetwork { network, gradients: asked, in_place, reads } = trained;
     let network: &Network = network;
     let held = weight_bytes(network, step);
     // Softmax and normalisations of rows, which accelerators compute in single precision, are a small part of any
@@ -66,8 +68,8 @@ pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
 
 /// For each node, whether backward runs its forward again, given checkpoints behind these nodes: in each segment, up
 /// to the last node that saves a tensor.
-pub fn runs_again(trained: &Trained, cuts: &[NodeId]) -> Vec<bool> {
-    let Trained { network, gradients: asked, .. } = trained;
+pub fn runs_again(trained: &TrainedNetwork, cuts: &[NodeId]) -> Vec<bool> {
+    let TrainedNetwork { network, gradients: asked, .. } = trained;
     let mut again = vec![false; network.nodes().len()];
     for segment in network.segments(cuts) {
         again[network.runs_again(&segment, asked)].fill(true);
@@ -90,42 +92,42 @@ impl LayerKernels<'_> {
         let facts = self.network.facts(self.node);
         self.row = self.row(&facts);
         let class = match facts.nature {
-            Nature::Convolution(conv) => return convolution::add(self, conv),
-            Nature::Volume(conv) => return convolution::add_volume(self, conv),
-            Nature::Transposed(transposed) => return convolution::add_transposed(self, &transposed.conv),
-            Nature::Linear(linear) => return product::add_linear(self, linear),
-            Nature::MatMul => return product::add_matmul(self),
-            Nature::Attention => return product::add_attention(self),
-            Nature::Embedding(embedding) => return movement::add_embedding(self, embedding),
-            Nature::Input | Nature::Parameter => return,
-            Nature::Normalisation => KernelClass::Normalisation,
-            Nature::Softmax => KernelClass::Softmax,
-            Nature::Activation(function) => {
+            OperationNature::Convolution(conv) => return convolution::add(self, conv),
+            OperationNature::Volume(conv) => return convolution::add_volume(self, conv),
+            OperationNature::Transposed(transposed) => return convolution::add_transposed(self, &transposed.conv),
+            OperationNature::Linear(linear) => return product::add_linear(self, linear),
+            OperationNature::MatMul => return product::add_matmul(self),
+            OperationNature::Attention => return product::add_attention(self),
+            OperationNature::Embedding(embedding) => return movement::add_embedding(self, embedding),
+            OperationNature::Input | OperationNature::Parameter => return,
+            OperationNature::Normalisation => KernelClass::Normalisation,
+            OperationNature::Softmax => KernelClass::Softmax,
+            OperationNature::Activation(function) => {
                 self.function = Some(function);
                 KernelClass::Activation
             }
-            Nature::Arithmetic(_) | Nature::Choice => KernelClass::Arithmetic,
+            OperationNature::Arithmetic(_) | OperationNature::Choice => KernelClass::Arithmetic,
             // A random number per sample costs only the multiplication with it.
-            Nature::Dropout if facts.auxiliary == Some(Auxiliary::Draw) => KernelClass::Arithmetic,
-            Nature::Dropout => KernelClass::Dropout,
-            Nature::Pooling(_) => KernelClass::Pooling,
-            Nature::Movement => KernelClass::Copy,
-            Nature::Recurrent(layer) => return unknown::add_recurrent(self, layer.cell.operator(), &facts),
-            Nature::Unknown(known) if facts.macs > 0 => return unknown::add(self, known, &facts),
-            Nature::Unknown(_) => KernelClass::Unknown,
+            OperationNature::Dropout if facts.auxiliary == Some(AuxiliaryResult::Draw) => KernelClass::Arithmetic,
+            OperationNature::Dropout => KernelClass::Dropout,
+            OperationNature::Pooling(_) => KernelClass::Pooling,
+            OperationNature::Movement => KernelClass::Copy,
+            OperationNature::Recurrent(layer) => return unknown::add_recurrent(self, layer.cell.operator(), &facts),
+            OperationNature::Unknown(known) if facts.macs > 0 => return unknown::add(self, known, &facts),
+            OperationNature::Unknown(_) => KernelClass::Unknown,
         };
         movement::add(self, class, &facts.traffic);
     }
 
     /// Elements that are normalised, reduced, generated or moved together, except those of all samples. Zero also for
     /// joined tensors, which are copied whole, and for max pooling, which searches a maximum.
-    fn row(&self, facts: &Facts) -> f64 {
-        let joined = matches!(facts.channels, Coupling::Joined { .. });
-        if let Some(Auxiliary::Statistics(rows)) = facts.auxiliary {
+    fn row(&self, facts: &OperationFacts) -> f64 {
+        let joined = matches!(facts.channels, ChannelCoupling::Joined { .. });
+        if let Some(AuxiliaryResult::Statistics(rows)) = facts.auxiliary {
             self.outputs() / rows as f64
-        } else if facts.nature == Nature::Softmax || (facts.nature == Nature::Movement && !joined) {
+        } else if facts.nature == OperationNature::Softmax || (facts.nature == OperationNature::Movement && !joined) {
             self.node.shape.features() as f64
-        } else if let (Nature::Pooling(window), None) = (facts.nature, facts.auxiliary) {
+        } else if let (OperationNature::Pooling(window), None) = (facts.nature, facts.auxiliary) {
             let grown = self.outputs() / self.inputs();
             window.map_or(grown.max(1.0 / grown), |window| (window.kernel[0] * window.kernel[1]) as f64)
         } else {
@@ -175,7 +177,7 @@ fn tensors_of(loss: Loss) -> f64 {
 /// The loss of every result that has one, and its gradient.
 fn losses(network: &Network, step: Step, held: f64) -> impl Iterator<Item = Kernel> {
     let element = step.precision.held().bytes() as f64;
-    network.compared().map(move |node| {
+    network.loss_results().map(move |node| {
         let result = &network.node(node).shape;
         Kernel {
             node,

@@ -4,7 +4,7 @@
 use super::kernel::{AccessPattern, BatchQuantity, KernelClass, KernelPass, MatrixProduct};
 use super::layer::LayerKernels;
 use super::movement;
-use perf4sight_network::{Facts, Unknown};
+use perf4sight_network::{OperationFacts, UnknownOperation};
 
 /// Elements read and written for each lookup of a deformable convolution: four neighbours, and the interpolated value
 /// (`deformable_im2col` of torchvision's csrc/ops/cpu/deform_conv2d_kernel.cpp).
@@ -24,7 +24,7 @@ struct UnknownProduct {
 }
 
 /// Adds the products of an operation from its multiply-accumulates, and its other traffic.
-pub(super) fn add(layer: &mut LayerKernels, unknown: &Unknown, facts: &Facts) {
+pub(super) fn add(layer: &mut LayerKernels, unknown: &UnknownOperation, facts: &OperationFacts) {
     movement::add(layer, KernelClass::Unknown, &facts.traffic);
     let (macs, weights) = (facts.macs as f64, unknown.parameters as f64);
     if facts.across {
@@ -38,7 +38,7 @@ pub(super) fn add(layer: &mut LayerKernels, unknown: &Unknown, facts: &Facts) {
 }
 
 /// Adds the products of a recurrent layer, which are those of fully connected ones, and its other traffic.
-pub(super) fn add_recurrent(layer: &mut LayerKernels, operator: &str, facts: &Facts) {
+pub(super) fn add_recurrent(layer: &mut LayerKernels, operator: &str, facts: &OperationFacts) {
     movement::add(layer, KernelClass::Arithmetic, &facts.traffic);
     // Biases multiply nothing.
     let matrices = facts.weights.first().map_or(0, |weight| weight.dims.elements()) as f64;
@@ -153,7 +153,7 @@ mod tests {
     use perf4sight_step::workload::{Stage, Step};
 
     /// An unknown operation behind a layer that passes a gradient on, `features` wide at 50 positions.
-    fn behind_a_layer(features: usize, unknown: Unknown) -> Network {
+    fn behind_a_layer(features: usize, unknown: UnknownOperation) -> Network {
         let mut builder = NetworkBuilder::new("priced", Shape::new([50, 16]));
         let linear = Op::Linear(Linear { out_features: features, bias: false });
         let linear = builder.add("linear", linear, &[builder.input()]).unwrap();
@@ -175,7 +175,10 @@ mod tests {
         // 256 features, 1024 hidden units, 50 steps: LSTMs have 4 gates, GRUs 3.
         for (operator, gates, summed) in [("LSTM", 4, 0.0), ("GRU", 3, 150.0), ("RNN", 1, 150.0)] {
             let weights = gates * 1024 * (256 + 1024);
-            let unknown = Unknown { macs: 50 * weights, ..Unknown::new(operator, Shape::new([50, 1, 1024]), weights) };
+            let unknown = UnknownOperation {
+                macs: 50 * weights,
+                ..UnknownOperation::new(operator, Shape::new([50, 1, 1024]), weights)
+            };
             let network = behind_a_layer(256, unknown);
             let (kernels, all) = (of_unknown(&network), kernels(&network, Step::published(Stage::Training)));
             let passes = [KernelPass::Forward, KernelPass::InputGradient, KernelPass::WeightGradient];
@@ -193,8 +196,10 @@ mod tests {
     #[test]
     fn filters_are_the_convolution_that_they_are() {
         // 256 filters of 16 x 3 x 3 at 50 positions; their lookups are separate kernels.
-        let unknown =
-            Unknown { macs: 50 * 256 * 144, ..Unknown::new("DeformConv", Shape::new([256, 50, 1]), 256 * 144) };
+        let unknown = UnknownOperation {
+            macs: 50 * 256 * 144,
+            ..UnknownOperation::new("DeformConv", Shape::new([256, 50, 1]), 256 * 144)
+        };
         let network = behind_a_layer(16, unknown);
         let kernels = of_unknown(&network);
         assert!(
@@ -204,7 +209,8 @@ mod tests {
 
     #[test]
     fn samples_that_meet_all_others_cost_the_square_of_the_batch() {
-        let unknown = Unknown { macs: 32, across: true, ..Unknown::new("MatMul", Shape::new([1]), 0) };
+        let unknown =
+            UnknownOperation { macs: 32, across: true, ..UnknownOperation::new("MatMul", Shape::new([1]), 0) };
         let kernels = of_unknown(&behind_a_layer(32, unknown));
         assert_eq!(kernels.iter().map(|kernel| flops(kernel, 8.0)).sum::<f64>(), 2.0 * 2.0 * 64.0 * 32.0);
     }

@@ -4,7 +4,7 @@ use super::architecture::ArchitectureFamilies;
 use super::kinds::{OperationKind, kinds, operations};
 use super::reason::OutOfDistribution;
 use crate::fingerprint::rows::{MeasuredRow, Observations};
-use perf4sight_network::{Coverage, Network, Node, NodeId, Op};
+use perf4sight_network::{Network, Node, NodeId, Op, OperationCoverage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,7 @@ impl ProfiledNetworks {
     pub fn out_of_distribution(&self, network: &Network) -> Vec<OutOfDistribution> {
         let coverage = network.coverage();
         let missed = OutOfDistribution::NotUnderstood {
-            unknown: coverage.operations - coverage.known(),
+            unknown: coverage.operations - coverage.supported(),
             operations: coverage.operations,
         };
         let missed = (!coverage.is_full()).then_some(missed);
@@ -138,8 +138,8 @@ impl ProfiledNetworks {
 }
 
 /// Operations that are not understood widen an interval as if each could cost twice the average.
-fn ignorance(coverage: &Coverage) -> f64 {
-    let missed = (coverage.operations - coverage.known()) as f64 / coverage.operations.max(1) as f64;
+fn ignorance(coverage: &OperationCoverage) -> f64 {
+    let missed = (coverage.operations - coverage.supported()) as f64 / coverage.operations.max(1) as f64;
     (2.0 * missed).ln_1p()
 }
 

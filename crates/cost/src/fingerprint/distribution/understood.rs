@@ -19,14 +19,14 @@ const MOST_ELEMENTS: u64 = 1 << 38;
 pub fn check_understood(network: &Network) -> Result<()> {
     check_sizes(network)?;
     let coverage = network.coverage();
-    let share = (coverage.known() + coverage.recurrent) as f64 / coverage.operations.max(1) as f64;
+    let share = (coverage.supported() + coverage.recurrent) as f64 / coverage.operations.max(1) as f64;
     if share >= LEAST_COVERAGE || network.followed().is_some() {
         return Ok(());
     }
     let names: Vec<&str> = coverage.unknown.keys().map(String::as_str).collect();
     let problem = format!(
         "only {} of the {} operations of {} are understood; unknown: {}",
-        coverage.known(),
+        coverage.supported(),
         coverage.operations,
         network.name(),
         names.join(", ")
@@ -57,7 +57,7 @@ fn check_sizes(network: &Network) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_network::{NetworkBuilder, Op, Reduction, Shape, Unknown};
+    use perf4sight_network::{NetworkBuilder, Op, ReductionKind, Shape, UnknownOperation};
 
     #[test]
     fn shapes_that_no_device_holds_are_refused() {
@@ -66,11 +66,11 @@ mod tests {
             let pooled = builder
                 .add(
                     "pooled",
-                    Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false },
+                    Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false },
                     &[builder.input()],
                 )
                 .unwrap();
-            let wrong = Unknown::new("Odd", shape, 0);
+            let wrong = UnknownOperation::new("Odd", shape, 0);
             let wrong = builder.add("wrong", Op::Unknown(wrong), &[pooled]).unwrap();
             builder.finish(wrong)
         };

@@ -5,7 +5,7 @@ use crate::features::physical::{Kernel, KernelPass, kernels_once, runs_again};
 use crate::records::layers;
 use perf4sight_base::cache::Cache;
 use perf4sight_memory::channels_last;
-use perf4sight_network::{Network, NodeId, Trainings};
+use perf4sight_network::{Network, NodeId, TrainedNetworks};
 use perf4sight_step::workload::{Accumulate, Checkpoint, Stage, Step, Trainable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl PartSorter {
 /// The steps of one network; shared work is cached.
 pub(super) struct NetworkSteps<'a> {
     pub(super) network: &'a Network,
-    trainings: Trainings<'a>,
+    trainings: TrainedNetworks<'a>,
     channels_last: Cache<(Stage, Trainable), Vec<[bool; 2]>>,
     /// By steps of one pass without checkpoints.
     once: Cache<Step, StepParts>,
@@ -141,7 +141,7 @@ pub(super) struct NetworkSteps<'a> {
 impl<'a> NetworkSteps<'a> {
     pub(super) fn new(network: &'a Network) -> Self {
         let (channels_last, once) = (Cache::default(), Cache::default());
-        NetworkSteps { network, trainings: Trainings::new(network), channels_last, once }
+        NetworkSteps { network, trainings: TrainedNetworks::new(network), channels_last, once }
     }
 
     /// The parts of a step with one pass and without checkpoints; other steps run some of them again.
@@ -151,7 +151,7 @@ impl<'a> NetworkSteps<'a> {
     }
 
     fn runs_again(&self, step: Step) -> Vec<bool> {
-        let trained = self.trainings.of(step.trainable);
+        let trained = self.trainings.for_trainable(step.trainable);
         match step.trains() {
             true => runs_again(&trained, &self.trainings.cuts(step.checkpoint)),
             false => vec![false; self.network.nodes().len()],
@@ -160,7 +160,7 @@ impl<'a> NetworkSteps<'a> {
 
     /// The kernels that a step runs at least once, with the memory layout of the images that convolutions read.
     pub(super) fn laid_out(&self, step: Step) -> Vec<Kernel> {
-        let trained = self.trainings.of(step.trainable);
+        let trained = self.trainings.for_trainable(step.trainable);
         // The layout depends on no other property of a step.
         let channels_last = self.channels_last.of((step.stage, step.trainable), || channels_last(&trained, step));
         let mut kernels = kernels_once(&trained, step);

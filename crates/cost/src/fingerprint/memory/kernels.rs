@@ -3,7 +3,7 @@
 use crate::features::physical::kernels;
 use crate::fingerprint::depthwise::is_general;
 use perf4sight_base::units::Bytes;
-use perf4sight_network::{Activation, Binary, Network, Node, Op};
+use perf4sight_network::{Activation, BinaryFunction, Network, Node, Op};
 use perf4sight_platform::{ConvolutionWorkspace, Platform};
 use perf4sight_step::workload::Step;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
         (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm { .. })),
         (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul | Op::Attention)),
         (GLOBAL_MEAN, &|node| matches!(node.op, Op::AdaptiveAvgPool { .. } | Op::Reduce { .. })),
-        (ADD, &|node| matches!(node.op, Op::Binary(Binary::Add))),
+        (ADD, &|node| matches!(node.op, Op::Binary(BinaryFunction::Add))),
         (MAX_POOL, &|node| matches!(node.op, Op::MaxPool(_))),
         (RELU6, &|node| matches!(node.op, Op::Activation(Activation::Relu6))),
         (RELU, &|node| matches!(node.op, Op::Activation(Activation::Relu))),

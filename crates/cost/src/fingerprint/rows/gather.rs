@@ -7,7 +7,7 @@ use crate::records::{self, RowRecord, Variant};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::grouped;
 use perf4sight_network::Network;
-use perf4sight_network::zoo::{Images, calibration};
+use perf4sight_network::zoo::{ImageDataset, calibration};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Workload};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -74,7 +74,7 @@ pub fn gather(selection: &RowSelection, networks: &mut NetworkFolder) -> Result<
 
 /// Whether a network reads the images of its rows' dataset, where the dataset gives their size.
 fn reads(network: &Network, dataset: &str) -> bool {
-    let images = Images::named(dataset).ok().filter(Images::is_sized);
+    let images = ImageDataset::from_word(dataset).ok().filter(ImageDataset::is_sized);
     images.is_none_or(|images| images.input() == network.input_shape())
 }
 

@@ -3,7 +3,7 @@
 use perf4sight_base::error::Result;
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::Loaded;
+use perf4sight_onnx::LoadedOnnx;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl NetworkFolder {
         let loaded = files.map(|file| file.exists().then(|| onnx::read(&file)).transpose());
         let mut warnings = Vec::new();
         for (stem, loaded) in wanted.iter().zip(loaded.collect::<Result<Vec<_>>>()?) {
-            let network = loaded.map(|Loaded { network, warnings: found }| {
+            let network = loaded.map(|LoadedOnnx { network, warnings: found }| {
                 warnings.extend(found.iter().map(|warning| format!("{stem}.onnx: {warning}")));
                 Arc::new(network)
             });

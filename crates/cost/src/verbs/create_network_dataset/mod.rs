@@ -10,7 +10,7 @@ use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Percent;
-use perf4sight_network::zoo::Images;
+use perf4sight_network::zoo::ImageDataset;
 use perf4sight_onnx as onnx;
 use perf4sight_report::{Progress, Table};
 use perf4sight_verb::config::{self, Setting, Values, flag, integer, path, text, word};
@@ -74,7 +74,7 @@ struct CreateNetworkDataset {
     write_unreached: bool,
     seed: u64,
     model_path: PathBuf,
-    images: Images,
+    images: ImageDataset,
     overwrite: bool,
 }
 

@@ -5,9 +5,9 @@ use crate::verbs::named::check_own_name;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
-use perf4sight_network::zoo::Images;
+use perf4sight_network::zoo::ImageDataset;
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::{Dims, Magnitudes};
+use perf4sight_onnx::{Magnitudes, NamedDims};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) struct LoadedNetwork {
 
 impl NetworkSource {
     /// Finds the network `name`, with or without the extension of its file.
-    pub fn find(name: &str, folder: &Path, images: &Images, magnitudes: bool) -> Result<Self> {
+    pub fn find(name: &str, folder: &Path, images: &ImageDataset, magnitudes: bool) -> Result<Self> {
         let name = name.strip_suffix(".onnx").unwrap_or(name);
         check_own_name(name)?;
         let path = folder.join(format!("{name}.onnx"));
@@ -86,7 +86,7 @@ impl NetworkSource {
         }
     }
 
-    fn loaded(path: &Path, loaded: onnx::Loaded, magnitudes: Magnitudes) -> LoadedNetwork {
+    fn loaded(path: &Path, loaded: onnx::LoadedOnnx, magnitudes: Magnitudes) -> LoadedNetwork {
         let warnings = loaded.warnings.iter().map(|warning| format!("{}: {warning}", path.display())).collect();
         LoadedNetwork { network: loaded.network, magnitudes, warnings }
     }
@@ -112,7 +112,7 @@ fn own_extents(path: &Path, files: &NetworkExtents) -> Result<NetworkExtents> {
 }
 
 /// Refuses sizes of dimensions that no file leaves open.
-pub(super) fn check_dims(sources: &[NetworkSource], dims: &Dims) -> Result<()> {
+pub(super) fn check_dims(sources: &[NetworkSource], dims: &NamedDims) -> Result<()> {
     let mut open: BTreeSet<String> = BTreeSet::new();
     for source in sources.iter().filter(|_| !dims.is_empty()) {
         if let NetworkSource::File { path, .. } = source {
@@ -143,7 +143,7 @@ pub(super) fn check_classes(sources: &[NetworkSource], files: &NetworkExtents) -
             // The error of a file that cannot be read is reported when it is pruned.
             let exported =
                 own_extents(path, &NetworkExtents { classes: None, ..files.clone() }).and_then(|own| own.read(path));
-            let Ok(onnx::Loaded { network, .. }) = exported else { continue };
+            let Ok(onnx::LoadedOnnx { network, .. }) = exported else { continue };
             network.telling_apart(classes)?;
         }
     }
@@ -151,7 +151,7 @@ pub(super) fn check_classes(sources: &[NetworkSource], files: &NetworkExtents) -
 }
 
 /// Refuses a file of a known network for other images: its variants would be written to the wrong folder.
-fn check_dataset(name: &str, path: &Path, images: &Images) -> Result<()> {
+fn check_dataset(name: &str, path: &Path, images: &ImageDataset) -> Result<()> {
     if !zoo::names().any(|known| known == name) {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{MemoryTimeline, Simulation};
 use perf4sight_network::zoo::Dataset;
-use perf4sight_network::{Coverage, Network, Node};
+use perf4sight_network::{Network, Node, OperationCoverage};
 use perf4sight_platform::Platform;
 use perf4sight_report::{Block, Page, Table};
 use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step, Workload};
@@ -201,7 +201,7 @@ struct InspectTables<'a> {
 }
 
 impl InspectTables<'_> {
-    fn headline(&self, coverage: &Coverage) -> String {
+    fn headline(&self, coverage: &OperationCoverage) -> String {
         match self.simulated {
             Some(simulated) => format!("{}\n{}", simulated.to_sentences(), covered(coverage)),
             None => covered(coverage),
@@ -240,15 +240,15 @@ fn tensors<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<Value> {
     answer.collect()
 }
 
-fn covered(coverage: &Coverage) -> String {
-    let share = Percent(100.0 * coverage.known() as f64 / coverage.operations.max(1) as f64);
-    format!("{} of {} operations are known ({share})", coverage.known(), coverage.operations)
+fn covered(coverage: &OperationCoverage) -> String {
+    let share = Percent(100.0 * coverage.supported() as f64 / coverage.operations.max(1) as f64);
+    format!("{} of {} operations are known ({share})", coverage.supported(), coverage.operations)
 }
 
-fn coverage_json(coverage: &Coverage) -> Value {
+fn coverage_json(coverage: &OperationCoverage) -> Value {
     let unknown = coverage.unknown.iter().map(|(name, missed)| {
         (name.clone(), json!({ "operations": missed.operations, "parameters": missed.parameters }))
     });
     let unknown: serde_json::Map<String, Value> = unknown.collect();
-    json!({ "operations": coverage.operations, "known": coverage.known(), "unknown": unknown })
+    json!({ "operations": coverage.operations, "known": coverage.supported(), "unknown": unknown })
 }

@@ -6,7 +6,7 @@ use crate::device::kind::DeviceKind;
 use crate::device::protocol::StepRule;
 use perf4sight_machine as machine;
 use perf4sight_network::zoo;
-use perf4sight_network::zoo::Images;
+use perf4sight_network::zoo::ImageDataset;
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Stage, Variable};
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ fn seconds(planned: &PlannedMeasurement, image: f64) -> f64 {
 /// Multiply-accumulates of the network at level 0: from the zoo, else estimated from the file at its level.
 fn unpruned_macs(planned: &PlannedMeasurement) -> f64 {
     let variant = &planned.configuration.variant;
-    let known = Images::named(&planned.dataset).and_then(|images| zoo::build(&variant.network, images));
+    let known = ImageDataset::from_word(&planned.dataset).and_then(|images| zoo::build(&variant.network, images));
     let left = 1.0 - f64::from(variant.level) / 100.0;
     let pruned = || onnx::read(&planned.file).map(|loaded| loaded.network.macs() as f64 / left);
     known.map(|network| network.macs() as f64).or_else(|_| pruned()).unwrap_or(UNKNOWN_MACS)

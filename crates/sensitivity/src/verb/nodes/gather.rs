@@ -1,12 +1,12 @@
 //! Waits on node 0 until all other nodes have connected, and refuses connections that do not belong to the job.
 
-use super::member::Member;
-use super::message::{self, Hello, Machine, Order};
-use super::rendezvous::Nodes;
-use super::team::Team;
+use super::member::NodeMember;
+use super::message::{self, HelloMessage, LeaderOrder, NodeMachine};
+use super::rendezvous::NodeSettings;
+use super::team::NodeTeam;
 use super::{job, name};
 use crate::verb::Sensitivity;
-use crate::verb::surroundings::Surroundings;
+use crate::verb::surroundings::JobSurroundings;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::link::{Link, Listener, Received};
 use perf4sight_machine::{Deadline, Setting, Watch};
@@ -30,18 +30,18 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// A port that is in use; nodes that did not connect in time, or cannot take part.
 pub(in super::super) fn gather(
     asked: &Sensitivity,
-    nodes: &Nodes,
-    around: &Surroundings,
+    nodes: &NodeSettings,
+    around: &JobSurroundings,
     watch: &Watch<'_>,
     context: &Context,
-) -> Result<Option<Team>> {
-    let (job, own, console) = (job(asked, nodes), Machine::here(around), &context.console);
+) -> Result<Option<NodeTeam>> {
+    let (job, own, console) = (job(asked, nodes), NodeMachine::here(around), &context.console);
     let (address, port) = (&nodes.master_addr, nodes.port());
     let listener = Listener::open(address, port).map_err(|cause| {
         Error::device(format!("the other nodes cannot be waited for at port {port}: {cause}"))
             .help("choose another one, on all nodes (node_port); node 0 is to run where master_addr leads")
     })?;
-    let mut gathering = Gathering::new(nodes, job, console);
+    let mut gathering = NodeGathering::new(nodes, job, console);
     let (deadline, mut again) = (Deadline::after(nodes.wait), Deadline::after(Duration::ZERO));
     while gathering.members.len() + 1 < nodes.count as usize {
         if watch.cancelled() {
@@ -58,22 +58,22 @@ pub(in super::super) fn gather(
         gathering.look(&listener)?;
         thread::sleep(LOOK);
     }
-    Ok(Some(Team::new(name(0, &own.name), own, gathering.members.into_values().collect())))
+    Ok(Some(NodeTeam::new(name(0, &own.name), own, gathering.members.into_values().collect())))
 }
 
-pub(super) struct Gathering<'a> {
-    nodes: &'a Nodes,
+pub(super) struct NodeGathering<'a> {
+    nodes: &'a NodeSettings,
     job: Setting,
     console: &'a Console,
     /// Connections that have not introduced themselves, with their deadlines.
     strangers: Vec<(Link, Deadline)>,
-    members: BTreeMap<u32, Member>,
+    members: BTreeMap<u32, NodeMember>,
     refused: Vec<String>,
 }
 
-impl<'a> Gathering<'a> {
-    pub fn new(nodes: &'a Nodes, job: Setting, console: &'a Console) -> Self {
-        Gathering { nodes, job, console, strangers: Vec::new(), members: BTreeMap::new(), refused: Vec::new() }
+impl<'a> NodeGathering<'a> {
+    pub fn new(nodes: &'a NodeSettings, job: Setting, console: &'a Console) -> Self {
+        NodeGathering { nodes, job, console, strangers: Vec::new(), members: BTreeMap::new(), refused: Vec::new() }
     }
 
     /// Accepts connections, and checks that all members are still connected.
@@ -106,8 +106,8 @@ impl<'a> Gathering<'a> {
     fn introduce(&mut self, link: Link, line: &str) -> Result<()> {
         let hello = match message::hello(line) {
             Ok(hello) => hello,
-            Err(message::Stranger::Leaving(why)) => return Err(Error::device(why)),
-            Err(message::Stranger::Unknown(why)) => {
+            Err(message::UnknownConnection::Leaving(why)) => return Err(Error::device(why)),
+            Err(message::UnknownConnection::Unknown(why)) => {
                 self.refuse(link, "somebody", why);
                 return Ok(());
             }
@@ -116,8 +116,8 @@ impl<'a> Gathering<'a> {
         match self.objection(&hello) {
             Some(why) => self.refuse(link, &name, why),
             None => {
-                let member = Member { rank: hello.node_rank, name, machine: hello.machine, link };
-                if member.order(&Order::Welcome).is_ok() {
+                let member = NodeMember { rank: hello.node_rank, name, machine: hello.machine, link };
+                if member.order(&LeaderOrder::Welcome).is_ok() {
                     self.console.note(format_args!("{} is here", member.name));
                     self.members.insert(member.rank, member);
                 }
@@ -127,7 +127,7 @@ impl<'a> Gathering<'a> {
     }
 
     /// Why a node does not belong to the job.
-    fn objection(&self, hello: &Hello) -> Option<String> {
+    fn objection(&self, hello: &HelloMessage) -> Option<String> {
         let (count, rank) = (self.nodes.count, hello.node_rank);
         if hello.nnodes != count {
             return Some(format!("it was started with --nnodes {}, and node 0 with --nnodes {count}", hello.nnodes));
@@ -143,7 +143,7 @@ impl<'a> Gathering<'a> {
 
     fn refuse(&mut self, link: Link, who: &str, why: String) {
         // A refused node may already have disconnected.
-        let _ = link.say(&message::line(&Order::Refused { why: why.clone() }));
+        let _ = link.say(&message::line(&LeaderOrder::Refused { why: why.clone() }));
         link.close();
         let refused = format!("{who} was refused: {why}");
         self.console.warn(&refused);
@@ -171,7 +171,7 @@ impl<'a> Gathering<'a> {
 }
 
 /// Whether a member is still connected and sends nothing.
-fn is_quiet(member: &Member) -> bool {
+fn is_quiet(member: &NodeMember) -> bool {
     member.link.receive(Duration::ZERO).is_none()
 }
 

@@ -1,20 +1,20 @@
 //! A following node, as the leader sees it.
 
-use super::message::{self, Machine, Order, Report};
+use super::message::{self, LeaderOrder, NodeMachine, NodeReport};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::link::{Link, Received};
 use std::time::Duration;
 
 /// A node that takes part.
-pub(super) struct Member {
+pub(super) struct NodeMember {
     pub rank: u32,
     pub name: String,
-    pub machine: Machine,
+    pub machine: NodeMachine,
     pub link: Link,
 }
 
-impl Member {
-    pub fn order(&self, order: &Order) -> Result<()> {
+impl NodeMember {
+    pub fn order(&self, order: &LeaderOrder) -> Result<()> {
         // The node's last report is more useful than the broken connection.
         match self.link.say(&message::line(order)) {
             Ok(()) => Ok(()),
@@ -26,7 +26,7 @@ impl Member {
     ///
     /// # Errors
     /// A node that disconnects or leaves, or an invalid report.
-    pub fn receive(&self, patience: Duration) -> Result<Option<Report>> {
+    pub fn receive(&self, patience: Duration) -> Result<Option<NodeReport>> {
         let line = match self.link.receive(patience) {
             None => return Ok(None),
             Some(Received::Lost(why)) => return Err(self.gone(&why)),
@@ -34,7 +34,7 @@ impl Member {
         };
         match message::message(&line) {
             Err(why) => Err(self.gone(&why)),
-            Ok(Report::Leaving { why }) => Err(Error::device(format!("{} has left: {why}", self.name)).help(AGAIN)),
+            Ok(NodeReport::Leaving { why }) => Err(Error::device(format!("{} has left: {why}", self.name)).help(AGAIN)),
             Ok(report) => Ok(Some(report)),
         }
     }
