@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_cost::device;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_verb::Context;
 use std::env;
 use std::ffi::OsString;
@@ -172,12 +172,12 @@ fn options(config_file: &Path, typed: &ArgMatches) -> pipeline::Options {
 
 fn console(typed: &ArgMatches) -> Console {
     let mode = match (typed.get_flag("json"), typed.get_flag("quiet")) {
-        (true, true) => Mode::QuietJson,
-        (true, false) => Mode::Json,
-        (false, true) => Mode::Quiet,
-        (false, false) => Mode::Normal,
+        (true, true) => OutputMode::QuietJson,
+        (true, false) => OutputMode::Json,
+        (false, true) => OutputMode::Quiet,
+        (false, false) => OutputMode::Normal,
     };
-    Console::new(Settings::of_terminal(mode, env::var_os("NO_COLOR").is_none()))
+    Console::new(ConsoleSettings::of_terminal(mode, env::var_os("NO_COLOR").is_none()))
 }
 
 /// A configuration without its flag; any other word was meant to be a subcommand.

@@ -3,8 +3,8 @@
 use super::ParsedSection;
 use super::inputs;
 use super::place::{self, Form};
-use perf4sight_base::error::{Error, Kind, Result};
-use perf4sight_base::path_name::shown;
+use perf4sight_base::error::{Error, ErrorKind, Result};
+use perf4sight_base::path_name::display_path;
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ pub(super) fn outlined<'a>(
     };
     let outline = outline.map_err(|error| {
         let error = error.configured();
-        let has_place = error.kind() == Kind::Config || error.has_line();
+        let has_place = error.kind() == ErrorKind::Config || error.has_line();
         section.values.at_section(if has_place { error } else { error.about(&format!("[{}]", section.name())) })
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, section, planned))?;
@@ -86,7 +86,7 @@ fn usable(outline: &Outline, section: &ParsedSection, planned: &PlannedFiles, co
 }
 
 fn readable(read: &KeyedPath, section: &ParsedSection, planned: &PlannedFiles) -> Result<()> {
-    let path = shown(&read.path);
+    let path = display_path(&read.path);
     match planned.exists(&read.path) {
         true => Ok(()),
         false => Err(section
@@ -104,12 +104,12 @@ fn written_once<'a>(
     mut earlier: impl Iterator<Item = (&'a ParsedSection<'a>, &'a Outline<'a>)>,
 ) -> Result<()> {
     if let Some(file) = outline.written_twice() {
-        let problem = format!("{} is written twice", shown(&file.path));
+        let problem = format!("{} is written twice", display_path(&file.path));
         return Err(section.values.error(file.key, problem).expected("a file of its own for each result"));
     }
     let twice = earlier.find_map(|(other, others)| Some((other, outline.collides(others)?)));
     twice.map_or(Ok(()), |(other, (key, file))| {
-        let problem = format!("[{}] writes {}, too", other.name(), shown(file));
+        let problem = format!("[{}] writes {}, too", other.name(), display_path(file));
         Err(section.values.error(key, problem).expected("a place of its own for each section"))
     })
 }
@@ -140,8 +140,9 @@ fn out_of_order<'a>(sections: &[ParsedSection<'a>], outlines: &[Outline]) -> Vec
 
 /// Refuses a file or folder that cannot be written before hours of measurements, not after them.
 fn writable(written: &KeyedPath, form: Form, section: &ParsedSection) -> Result<()> {
-    place::check(&written.path, form)
-        .map_err(|why| section.values.error(written.key, format!("cannot write {}: {why}", shown(&written.path))))
+    place::check(&written.path, form).map_err(|why| {
+        section.values.error(written.key, format!("cannot write {}: {why}", display_path(&written.path)))
+    })
 }
 
 /// Prints the plan.

@@ -4,7 +4,7 @@ use super::Ending;
 use super::findings::Findings;
 use perf4sight_base::atomic_write;
 use perf4sight_report::Console;
-use perf4sight_verb::{Context, Noun, Summary};
+use perf4sight_verb::{Context, CountedNoun, Summary};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) struct Closing {
 
 impl Closing {
     /// No findings yet, for sections with these subjects.
-    pub fn of(subjects: impl Iterator<Item = Noun>) -> Self {
+    pub fn of(subjects: impl Iterator<Item = CountedNoun>) -> Self {
         let mut findings: Vec<Findings> = Vec::new();
         for subject in subjects {
             if findings.iter().all(|findings| findings.subject != subject) {
@@ -27,7 +27,7 @@ impl Closing {
         Closing { findings, files: Vec::new(), sections: Map::new() }
     }
 
-    pub fn add(&mut self, section: &str, subject: Noun, summary: Summary) {
+    pub fn add(&mut self, section: &str, subject: CountedNoun, summary: Summary) {
         let own = self.findings.iter_mut().filter(|findings| findings.subject == subject);
         own.for_each(|findings| findings.all.extend(summary.findings.iter().cloned()));
         self.sections.insert(section.to_string(), summary.to_json());
@@ -54,6 +54,6 @@ impl Closing {
 }
 
 pub(super) fn show_files(files: &[(&'static str, PathBuf)], console: &Console) {
-    let named = |path: &Path| atomic_write::named(path).display().to_string();
+    let named = |path: &Path| atomic_write::display_name(path).display().to_string();
     files.iter().for_each(|(what, path)| console.line(format_args!("{what}: {}", named(path))));
 }

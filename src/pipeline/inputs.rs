@@ -3,7 +3,7 @@
 use super::ParsedSection;
 use super::check::outlined;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::path_name::shown;
+use perf4sight_base::path_name::display_path;
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn overwrites(section: &ParsedSection) -> bool {
 /// The inputs in the places of a section's results, each with its reader, except those that the section certainly wrote.
 fn replaced<'a>(section: &ParsedSection, outline: &'a Outline, inputs: &'a [Input]) -> Vec<(&'a KeyedPath, &'a str)> {
     let of_input = |input: &'a Input| outline.replaces(input.path).map(|file| (file, input.reader.as_str()));
-    inputs.iter().flat_map(of_input).filter(|(file, _)| !section.work.wrote(&file.path)).collect()
+    inputs.iter().flat_map(of_input).filter(|(file, _)| !section.work.is_from_earlier_run(&file.path)).collect()
 }
 
 /// The keys of the results that the section would write even without `overwrite`.
@@ -82,7 +82,7 @@ fn own_keys(
 }
 
 fn refused(section: &ParsedSection, file: &KeyedPath, reader: &str) -> Error {
-    let problem = format!("{} would be replaced, and {reader} reads it", shown(&file.path));
+    let problem = format!("{} would be replaced, and {reader} reads it", display_path(&file.path));
     let error = section.values.error(file.key, problem).expected("another path");
     error.help("overwrite = True never replaces an input")
 }

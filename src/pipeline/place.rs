@@ -2,7 +2,7 @@
 
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
-use perf4sight_base::path_name::shown;
+use perf4sight_base::path_name::display_path;
 use perf4sight_base::{atomic_write, input_file};
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -47,7 +47,7 @@ pub(super) fn check(path: &Path, form: Form) -> Result<(), String> {
         }
         (false, true) => there,
         (false, false) if there == path => return Err("it is a file".to_owned()),
-        (false, false) => return Err(format!("{} is a file", shown(&there))),
+        (false, false) => return Err(format!("{} is a file", display_path(&there))),
     };
     allowed(&folder, AccessFlags::W_OK | AccessFlags::X_OK)?;
     match statvfs(&folder) {
@@ -65,16 +65,16 @@ fn nearest(path: &Path) -> Result<(PathBuf, Metadata), String> {
             Ok(about) => return Ok((path.to_owned(), about)),
             // No folder can be made in the place of such a link, nor through it.
             Err(cause) if cause.kind() == ErrorKind::NotFound && path.is_symlink() => {
-                return Err(format!("{} is a link that leads nowhere", shown(path)));
+                return Err(format!("{} is a link that leads nowhere", display_path(path)));
             }
             Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 path = atomic_write::folder_of(path);
             }
-            Err(cause) => return Err(format!("{}: {cause}", shown(path))),
+            Err(cause) => return Err(format!("{}: {cause}", display_path(path))),
         }
     }
 }
 
 fn allowed(path: &Path, flags: AccessFlags) -> Result<(), String> {
-    access(path, flags).map_err(|cause| format!("{}: {}", shown(path), cause.desc()))
+    access(path, flags).map_err(|cause| format!("{}: {}", display_path(path), cause.desc()))
 }

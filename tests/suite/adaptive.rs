@@ -19,7 +19,7 @@ use perf4sight_network::Network;
 use perf4sight_network::zoo::{Dataset, build};
 use perf4sight_onnx as onnx;
 use perf4sight_platform::Platform;
-use perf4sight_report::Mode;
+use perf4sight_report::OutputMode;
 use perf4sight_step::workload::{Quantity, Stage, Step, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -254,7 +254,7 @@ fn adaptive(planned: &[PlannedMeasurement], device: &dyn Device) -> AdaptivePlan
 fn measure(tx2: &Path, planned: &[PlannedMeasurement], folder: &Path) -> ProfileCounts {
     let device = RecordedDevice::open(&tx2.join("profiling_csvs"), NETWORKS, Stage::Training).unwrap();
     let (out, err) = (Sink::default(), Sink::default());
-    let mut context = context(Mode::Quiet, &out, &err);
+    let mut context = context(OutputMode::Quiet, &out, &err);
     let log = ProfileLog::open(folder, planned, (&device.setting(), 1), Duration::ZERO, &mut context).unwrap();
     let mut plan = adaptive(planned, &device);
     let run = MeasurementRun { devices: &[&device], planned, till_first_fail: false };

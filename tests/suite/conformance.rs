@@ -4,10 +4,10 @@ use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
 use perf4sight_cost::device::program::WorkerProgram;
-use perf4sight_cost::device::protocol::{MemoryReading, Reply, StepRule};
+use perf4sight_cost::device::protocol::{MemoryReading, StepRule, WorkerReply};
 use perf4sight_cost::device::{Device, Measurement, MeasurementJob, RunAllowance};
 use perf4sight_cost::records::Variant;
-use perf4sight_machine::{LocalMachine, Watch};
+use perf4sight_machine::{LocalMachine, RunWatch};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
@@ -42,7 +42,7 @@ pub(crate) fn job(file: &Path) -> MeasurementJob {
 
 pub(crate) fn measure(device: &dyn Device, job: &MeasurementJob) -> Measurement {
     let cancelled = AtomicBool::new(false);
-    device.measure(job, &Watch::quiet(&cancelled)).unwrap()
+    device.measure(job, &RunWatch::quiet(&cancelled)).unwrap()
 }
 
 /// What every backend must do with a configuration that fits.
@@ -66,7 +66,7 @@ pub(crate) fn conforms(device: &dyn Device, fits: &MeasurementJob) {
     }
 
     let cancelled = AtomicBool::new(true);
-    let watch = Watch::quiet(&cancelled);
+    let watch = RunWatch::quiet(&cancelled);
     assert_eq!(device.measure(fits, &watch).unwrap(), Measurement::Interrupted);
 
     let nowhere = MeasurementJob { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };
@@ -241,7 +241,7 @@ pub(crate) fn what_cannot_run_is_refused_by_name(device: &Hardware) {
 }
 
 /// What a worker answers to a line.
-fn reply(worker: &WorkerProgram, line: &str) -> Reply {
+fn reply(worker: &WorkerProgram, line: &str) -> WorkerReply {
     let mut child = Command::new(&worker.words[0])
         .args(&worker.words[1..])
         .stdin(Stdio::piped())
@@ -263,13 +263,13 @@ pub(crate) fn lines_that_are_no_requests_fail(worker: &WorkerProgram) {
         (r#"{"protocol":2,"task":"paint","place":"cpu","threads":1,"mem_limit":null,"seed":0}"#, "paint"),
     ];
     for (line, words) in cases {
-        let Reply::Failed { reason } = reply(worker, line) else { panic!("{line} was answered") };
+        let WorkerReply::Failed { reason } = reply(worker, line) else { panic!("{line} was answered") };
         assert!(reason.contains(words), "{line}: {reason}");
     }
     let elsewhere = r#"{"protocol":2,"place":"cuda:99","network":"x","stage":"training","batch":1,"latency":true,"memory":true,
         "layers":false,"threads":1,"mem_limit":null,"seed":0,
         "steps":{"minimum":1,"minimum_seconds":0,"spread":1,"maximum_seconds":1}}"#;
-    let Reply::Failed { reason } = reply(worker, &elsewhere.replace('\n', "")) else { panic!("ran on cuda:99") };
+    let WorkerReply::Failed { reason } = reply(worker, &elsewhere.replace('\n', "")) else { panic!("ran on cuda:99") };
     assert!(reason.contains("cuda:99") && reason.contains("cpu"), "{reason}");
 }
 
@@ -280,7 +280,7 @@ fn the_machine_is_told_of(worker: &WorkerProgram, network: &Path) {
         "layers":false,"threads":1,"mem_limit":null,"seed":0,
         "steps":{{"minimum":1,"minimum_seconds":0.1,"spread":1,"maximum_seconds":1}}}}"#
     );
-    let Reply::Measured { conditions, .. } = reply(worker, &request.replace('\n', "")) else { panic!("it fits") };
+    let WorkerReply::Measured { conditions, .. } = reply(worker, &request.replace('\n', "")) else { panic!("it fits") };
     let [start, end] = [&conditions.start, &conditions.end].map(|moment| moment.busy.expect("/proc/stat"));
     assert!(end > start + 0.05, "a tenth of a second of steps, and {} s of work", end - start);
 }

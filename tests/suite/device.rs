@@ -7,12 +7,14 @@ use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
 use perf4sight_cost::device::program::WorkerProgram;
 use perf4sight_cost::device::protocol;
-use perf4sight_cost::device::protocol::{About, Gpu, PROTOCOL, Request, StepRule, StepTask, Task};
+use perf4sight_cost::device::protocol::{
+    GpuInfo, PROTOCOL, StepRule, StepTask, WorkerAbout, WorkerRequest, WorkerTask,
+};
 use perf4sight_cost::device::recorded::RecordedDevice;
 use perf4sight_cost::device::simulated::{SimulatedDevice, SimulatedPerformance};
 use perf4sight_cost::device::{Device, GpuOptions, Measurement, MeasurementJob, RunAllowance, check_all};
 use perf4sight_cost::records::MeasurementOutcome;
-use perf4sight_machine::{LocalMachine, Setting, Watch};
+use perf4sight_machine::{LocalMachine, MachineProperties, RunWatch};
 use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Accumulate, Checkpoint, Precision, Stage, Step, Trainable, Workload, ZeroGrad};
@@ -31,11 +33,11 @@ const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread
 
 /// A worker in a line of shell, about which nothing was asked.
 pub(crate) fn script_worker(script: String) -> WorkerProgram {
-    let about = About {
+    let about = WorkerAbout {
         protocol: PROTOCOL,
-        software: Setting::new(),
+        software: MachineProperties::new(),
         places: BTreeMap::new(),
-        tasks: vec![Task::STEP.to_owned()],
+        tasks: vec![WorkerTask::STEP.to_owned()],
         settings: Vec::new(),
         precisions: BTreeMap::new(),
         layers: true,
@@ -319,14 +321,14 @@ fn a_worker_is_told_everything_it_needs() {
     measure(&scripted(&script), &MeasurementJob { memory: false, ..job(&network) });
     let heard = fs::read_to_string(heard).unwrap();
     let lines: Vec<&str> = heard.lines().collect();
-    let request: Request = serde_json::from_str(lines[0]).unwrap();
-    let expected = Request {
+    let request: WorkerRequest = serde_json::from_str(lines[0]).unwrap();
+    let expected = WorkerRequest {
         protocol: PROTOCOL,
         place: "cpu".into(),
         threads: 2,
         mem_limit: Some(1 << 30),
         seed: 7,
-        task: Task::Step(StepTask {
+        task: WorkerTask::Step(StepTask {
             network,
             workload: Workload::published(Stage::Training, 4),
             cuts: Vec::new(),
@@ -356,7 +358,7 @@ fn a_request_without_a_task_is_of_a_step() {
     let now = before.replacen('{', r#"{"task":"step","#, 1);
     let request = protocol::read_request(before).unwrap();
     assert_eq!(request, protocol::read_request(&now).unwrap());
-    let Task::Step(step) = &request.task else { panic!("{request:?}") };
+    let WorkerTask::Step(step) = &request.task else { panic!("{request:?}") };
     assert_eq!((request.seed, step.workload), (5, Workload::published(Stage::Inference, 3)));
     let refusal = protocol::read_request(&before.replacen('{', r#"{"task":"paint","#, 1)).unwrap_err();
     assert!(refusal.contains("unknown variant `paint`"), "{refusal}");
@@ -365,7 +367,7 @@ fn a_request_without_a_task_is_of_a_step() {
 #[test]
 fn a_worker_that_does_not_know_a_task_is_refused_it() {
     let worker = script_worker(String::new());
-    worker.check_task(Task::STEP).unwrap();
+    worker.check_task(WorkerTask::STEP).unwrap();
     let refusal = worker.check_task("paint").unwrap_err().to_string();
     assert!(refusal.contains("does not know the task paint") && refusal.contains("expected: step"), "{refusal}");
 }
@@ -481,7 +483,7 @@ fn ctrl_c_ends_the_worker() {
             }
             cancelled.store(true, Ordering::Relaxed);
         });
-        let watch = Watch::quiet(&cancelled);
+        let watch = RunWatch::quiet(&cancelled);
         assert_eq!(device.measure(&job(Path::new("x")), &watch).unwrap(), Measurement::Interrupted);
     });
     assert!(!alive(&child));
@@ -505,7 +507,9 @@ fn measurements_never_overlap() {
                 let told = RefCell::new(Vec::new());
                 let cancelled = AtomicBool::new(false);
                 let waiting = |whom: &str| told.borrow_mut().push(whom.to_owned());
-                device.measure(&job(Path::new("x")), &Watch { waiting: &waiting, ..Watch::quiet(&cancelled) }).unwrap();
+                device
+                    .measure(&job(Path::new("x")), &RunWatch { waiting: &waiting, ..RunWatch::quiet(&cancelled) })
+                    .unwrap();
                 // Another test's program may measure in between, which is news.
                 assert!(told.borrow().windows(2).all(|pair| pair[0] != pair[1]), "{told:?}");
             });
@@ -519,7 +523,7 @@ fn a_worker_that_cannot_be_started_is_an_error() {
     let mut device = scripted("");
     device.worker.words[0] = "/nonexistent/worker".into();
     let cancelled = AtomicBool::new(false);
-    let error = device.measure(&job(Path::new("x")), &Watch::quiet(&cancelled)).unwrap_err();
+    let error = device.measure(&job(Path::new("x")), &RunWatch::quiet(&cancelled)).unwrap_err();
     assert!(error.to_string().contains("/nonexistent/worker"), "{error}");
 }
 
@@ -535,8 +539,8 @@ fn capacity_is_never_more_than_the_machine_has() {
 
 #[test]
 fn the_memory_of_a_gpu_is_its_own_unless_it_shares_the_machines() {
-    let gpu = |memory, unified| Gpu { name: "GPU".into(), memory, unified, ..Gpu::default() };
-    let device = |name, mem_limit, gpus: &[(&str, Gpu)]| {
+    let gpu = |memory, unified| GpuInfo { name: "GPU".into(), memory, unified, ..GpuInfo::default() };
+    let device = |name, mem_limit, gpus: &[(&str, GpuInfo)]| {
         let mut device = Hardware { kind: DeviceKind::parse(name).unwrap(), mem_limit, ..scripted("") };
         device.worker.about.gpus = gpus.iter().map(|(place, gpu)| ((*place).to_owned(), gpu.clone())).collect();
         device

@@ -322,7 +322,7 @@ fn operation_by_operation(mut rows: Vec<MeasuredRow>) -> Vec<MeasuredRow> {
                 Op::Flatten => continue,
                 _ => moved,
             };
-            for pass in [layers::Pass::Forward, layers::Pass::Backward] {
+            for pass in [layers::StepPart::Forward, layers::StepPart::Backward] {
                 let operation = layers::LayerOperation {
                     node: node.name.clone(),
                     op: node.op.kind().to_owned(),

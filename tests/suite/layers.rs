@@ -2,14 +2,14 @@
 
 use perf4sight_base::units::Milliseconds;
 use perf4sight_cost::records::layers;
-use perf4sight_cost::records::layers::{LayerAppender, LayerOperation, LayerRecord, Pass};
+use perf4sight_cost::records::layers::{LayerAppender, LayerOperation, LayerRecord, StepPart};
 use perf4sight_cost::records::{MeasurementOutcome, RowReading, RowRecord, Variant};
 use perf4sight_step::workload::{Stage, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-fn row(batch: u64, operation: Option<LayerOperation>, pass: Pass, milliseconds: f64) -> LayerRecord {
+fn row(batch: u64, operation: Option<LayerOperation>, pass: StepPart, milliseconds: f64) -> LayerRecord {
     let workload = Workload::published(Stage::Training, batch);
     let outcome = if batch == 4 { MeasurementOutcome::Disturbed } else { MeasurementOutcome::Measured };
     let reading = RowReading::Latency(Some(Milliseconds(milliseconds)));
@@ -41,13 +41,13 @@ fn configuration(batch: u64) -> Vec<LayerRecord> {
         parameters: 8,
     };
     vec![
-        row(batch, Some(token), Pass::Forward, 0.001),
-        row(batch, Some(sum.clone()), Pass::Forward, 0.25),
-        row(batch, Some(sum), Pass::Backward, 0.5),
-        row(batch, None, Pass::Loss, 0.0625),
-        row(batch, None, Pass::ZeroGrad, 0.75),
-        row(batch, None, Pass::Optimizer, 1.5),
-        row(batch, None, Pass::Step, 3.1),
+        row(batch, Some(token), StepPart::Forward, 0.001),
+        row(batch, Some(sum.clone()), StepPart::Forward, 0.25),
+        row(batch, Some(sum), StepPart::Backward, 0.5),
+        row(batch, None, StepPart::Loss, 0.0625),
+        row(batch, None, StepPart::ZeroGrad, 0.75),
+        row(batch, None, StepPart::Optimizer, 1.5),
+        row(batch, None, StepPart::Step, 3.1),
     ]
 }
 

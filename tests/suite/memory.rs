@@ -11,7 +11,7 @@ use perf4sight_network::{
 };
 use perf4sight_onnx as onnx;
 
-use perf4sight_base::stats::{Scores, mean, median};
+use perf4sight_base::stats::{ErrorScores, mean, median};
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::records;
 use perf4sight_cost::records::{RowReading, Variant};
@@ -49,7 +49,7 @@ fn a_published_device_is_reproduced_without_a_fitted_number() {
         let peaks: Vec<PeakMemory> = rows.iter().map(|(batch, _)| simulated(&network, &platform, *batch)).collect();
         let error = |part: fn(&PeakMemory) -> f64, index: usize| {
             let truth: Vec<f64> = rows.iter().map(|(_, measured)| measured[index]).collect();
-            Scores::of(&truth, &peaks.iter().map(part).collect::<Vec<_>>()).unwrap().mape
+            ErrorScores::compute(&truth, &peaks.iter().map(part).collect::<Vec<_>>()).unwrap().mape
         };
         let [allocated, reserved] = [error(|peak| peak.allocated.mib(), 0), error(|peak| peak.reserved.mib(), 1)];
         println!("{name:12} mem_alloc {allocated:.2} %, mem_reserved {reserved:.2} %");

@@ -15,7 +15,7 @@ use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
 use perf4sight_platform::Platform;
-use perf4sight_report::Mode;
+use perf4sight_report::OutputMode;
 use perf4sight_step::workload::{Quantity, Stage, Step};
 use serde_json::{Map, Value, json};
 use std::env;
@@ -49,7 +49,7 @@ fn configurations() {
         |bytes| {
             fs::write(&file, bytes).unwrap();
             let options = Options { config_file: file.clone(), check: true, ..Options::default() };
-            drop(pipeline::run(SPECS, &options, &mut context(Mode::Quiet, &Sink::default(), &Sink::default())));
+            drop(pipeline::run(SPECS, &options, &mut context(OutputMode::Quiet, &Sink::default(), &Sink::default())));
         },
     );
 }

@@ -8,9 +8,9 @@ use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, Op, ReductionKind, Shape, Window};
 use perf4sight_onnx as onnx;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_step::workload::Stage;
-use perf4sight_verb::config::{Document, Entry, Origin, Value as Given, Values};
+use perf4sight_verb::config::{ConfigDocument, ConfigEntry, SettingValues, Value as Given, ValueOrigin};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -264,9 +264,9 @@ fn a_step_that_may_not_fit_has_an_exit_code_of_its_own() {
 #[test]
 fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
     let (out, err) = (Sink::default(), Sink::default());
-    let settings = Settings { width: Some(80), ..fixtures::settings(Mode::Normal) };
+    let settings = ConsoleSettings { width: Some(80), ..fixtures::settings(OutputMode::Normal) };
     let console = Console::writing_to(settings, out.clone(), err.clone());
-    let mut context = fixtures::context(Mode::Normal, &out, &err);
+    let mut context = fixtures::context(OutputMode::Normal, &out, &err);
     context.console = console;
     let folder = simulated_fingerprint();
     for networks in [vec!["resnet18@45"], vec!["resnet18@45", "squeezenet"]] {
@@ -276,13 +276,13 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
             ("bs", [1, 8, 1000].into_iter().collect()),
             ("mem_limit", Given::from("1GiB")),
         ];
-        let entry = |(key, value): (&str, Given)| Entry {
+        let entry = |(key, value): (&str, Given)| ConfigEntry {
             key: key.to_owned(),
             value,
-            origin: Origin::Argument(format!("--{key}")),
+            origin: ValueOrigin::Argument(format!("--{key}")),
         };
-        let document = Document::of_arguments("predict", typed.map(entry).to_vec());
-        let predict = (VERB.parse)(&Values::of_arguments(&document, &VERB.table).unwrap()).unwrap();
+        let document = ConfigDocument::of_arguments("predict", typed.map(entry).to_vec());
+        let predict = (VERB.parse)(&SettingValues::of_arguments(&document, &VERB.table).unwrap()).unwrap();
         perf4sight::pipeline::run_verb(&*predict, &mut context).unwrap();
     }
     let text = out.text();

@@ -14,11 +14,11 @@ use perf4sight_cost::plan::{Configuration, GridPlan, PlanEnding};
 use perf4sight_cost::records;
 use perf4sight_cost::records::{ProfileProvenance, RowAppender, RowRecord, Variant};
 use perf4sight_cost::verbs::profile::{MeasurementRun, PlannedMeasurement, ProfileCounts, ProfileLog, test_config};
-use perf4sight_machine::{LocalMachine, Watch, measurement_lock};
+use perf4sight_machine::{LocalMachine, RunWatch, measurement_lock};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
-use perf4sight_report::Mode;
+use perf4sight_report::OutputMode;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -517,7 +517,7 @@ fn waiting_for_another_measurement_counts_towards_no_budget() {
     let device = scripted(&format!("echo '{MEASURED}'"));
     let planned = [planned(&Variant::new("a", 0), 1), planned(&Variant::new("b", 0), 1)];
     let cancelled = AtomicBool::new(false);
-    let lock = measurement_lock::take(&Watch::quiet(&cancelled)).unwrap();
+    let lock = measurement_lock::take(&RunWatch::quiet(&cancelled)).unwrap();
     thread::scope(|scope| {
         scope.spawn(move || {
             thread::sleep(Duration::from_secs(3));
@@ -604,7 +604,7 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
 /// Sweeps everything there is on a device; the counts, and what was warned of.
 fn swept(log_dir: &Path, planned: &[PlannedMeasurement], device: &Hardware) -> (ProfileCounts, String) {
     let (out, err) = (Sink::default(), Sink::default());
-    let mut context = context(Mode::Normal, &out, &err);
+    let mut context = context(OutputMode::Normal, &out, &err);
     let log = ProfileLog::open(log_dir, planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
     let run = MeasurementRun { devices: &[device], planned, till_first_fail: false };
     let mut plan = GridPlan::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
@@ -683,7 +683,7 @@ fn a_profile_is_written_by_one_run_at_a_time() {
     let device = scripted("exit 0");
     let planned = [planned(&Variant::new("a", 0), 1)];
     let (out, err) = (Sink::default(), Sink::default());
-    let mut context = context(Mode::Normal, &out, &err);
+    let mut context = context(OutputMode::Normal, &out, &err);
     let _held =
         ProfileLog::open(folder.path(), &planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
     let error = ProfileLog::open(folder.path(), &planned, (&device.setting(), 0), Duration::ZERO, &mut context)

@@ -6,7 +6,7 @@ use perf4sight_cost::records::{
     ErrorEstimate, MeasurementOutcome, MemoryColumns, ProfileProvenance, ProfileRun, RowAppender, RowLog, RowReading,
     RowRecord, Variant, list, log_file, read,
 };
-use perf4sight_machine::{Conditions, Setting};
+use perf4sight_machine::{Conditions, MachineProperties};
 use perf4sight_step::workload::{Quantity, Stage, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -257,7 +257,7 @@ fn the_published_columns_come_first() {
 #[test]
 fn provenance_says_what_differs_and_how_to_start_anew() {
     let folder = TempDir::new().unwrap();
-    let setting = |threads: &str, kernel: Option<&str>| -> Setting {
+    let setting = |threads: &str, kernel: Option<&str>| -> MachineProperties {
         let kernel = kernel.map(|kernel| ("kernel".to_owned(), kernel.to_owned()));
         [("threads".to_owned(), threads.to_owned())].into_iter().chain(kernel).collect()
     };

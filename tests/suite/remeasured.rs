@@ -12,7 +12,7 @@ use perf4sight_cost::records;
 use perf4sight_cost::records::{CONDITIONS_FILE, ProfileProvenance, RowRecord, Variant};
 use perf4sight_cost::verbs::profile::{MeasurementRun, PlannedMeasurement, ProfileCounts, ProfileLog};
 use perf4sight_machine::LocalMachine;
-use perf4sight_report::Mode;
+use perf4sight_report::OutputMode;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use serde_json::Value;
 use std::fs;
@@ -64,7 +64,7 @@ impl Profiled {
         let configuration = Configuration { variant, workload, variables: vec![Variable::Latency], round: 1 };
         let planned = [PlannedMeasurement { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() }];
         let (out, err) = (Sink::default(), Sink::default());
-        let mut context = context(Mode::Normal, &out, &err);
+        let mut context = context(OutputMode::Normal, &out, &err);
         let log_dir = folder.path().join("logs");
         let log = ProfileLog::open(&log_dir, &planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
         let run = MeasurementRun { devices: &[&device], planned: &planned, till_first_fail: false };

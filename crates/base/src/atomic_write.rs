@@ -34,7 +34,7 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
 pub fn save_stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     stream(file, write).map_err(|cause| {
         let help = "make room or permit writing, or choose another folder";
-        Error::io(named(file), "write the file", &cause).help(help)
+        Error::io(display_name(file), "write the file", &cause).help(help)
     })
 }
 
@@ -57,7 +57,7 @@ pub fn save_new(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
 }
 
 /// The name of a file; of a link also its target.
-pub fn named(file: &Path) -> PathBuf {
+pub fn display_name(file: &Path) -> PathBuf {
     match fs::read_link(file) {
         Ok(target) => PathBuf::from(format!("{} -> {}", file.display(), target.display())),
         Err(_) => file.to_owned(),

@@ -175,7 +175,7 @@ impl fmt::Display for Percent {
 /// use perf4sight_base::units::counted;
 /// assert_eq!((counted(1, "thread"), counted(4, "thread")), ("1 thread".to_owned(), "4 threads".to_owned()));
 /// ```
-pub fn counted(count: u64, one: &str) -> String {
+pub fn count_text(count: u64, one: &str) -> String {
     match count {
         1 => format!("1 {one}"),
         count => format!("{count} {one}s"),

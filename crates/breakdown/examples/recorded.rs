@@ -5,7 +5,7 @@
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median};
 use perf4sight_breakdown::{Breakdown, BreakdownOptions, RankBreakdown};
-use perf4sight_record::{Overhead, Recording};
+use perf4sight_record::{Recording, RecordingOverhead};
 use perf4sight_traces::{EventCategory, Trace};
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
 struct Recorded {
     trace: Trace,
     rank: RankBreakdown,
-    overhead: Overhead,
+    overhead: RecordingOverhead,
     /// Nanoseconds by which ranges are longer than what was timed in them, in the median.
     untimed: f64,
     recording: Recording,

@@ -55,7 +55,7 @@ impl RankBreakdown {
         let device = if recorded.gpu { GpuActivity::from_trace(trace) } else { GpuActivity::default() };
         let timeline = main.map_or_else(Arc::default, |main| main_thread::timeline(trace, &threads, main));
         let durations: Vec<i64> = found.marks.iter().map(|mark| mark.window.1 - mark.window.0).collect();
-        let warm_up = WarmUp::of(&durations);
+        let warm_up = WarmUp::find(&durations);
         let (operations, merged) =
             main.map_or_else(Default::default, |main| operations::find(trace, threads[main].track, &found, python));
         let causes = IdleCauses::from_trace(trace, &timeline, main.map(|main| threads[main].track));

@@ -10,7 +10,7 @@ use crate::iterations::marks::IterationMarkers;
 use crate::operations::TrainingOperation;
 use crate::threads::{ThreadSpan, ThreadTimeline};
 use perf4sight_base::stats;
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_record::WarmUp;
 use perf4sight_traces::TrackId;
 use perf4sight_traces::intervals::Interval;
@@ -108,12 +108,12 @@ impl Breakdown {
 
     /// The summary of a number over the iterations that count on every rank. The ranks of a run wait for each other, so
     /// each iteration is one value rather than one per rank.
-    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<ValueSummary> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
-        Summary::of(&self.values(number)?)
+    pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<ValueSummary> {
+        ValueSummary::compute(&self.values(number)?)
     }
 }
 
@@ -136,13 +136,13 @@ impl RankBreakdown {
     }
 
     /// The summary of a number over the iterations that count; none if any of them lacks it.
-    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<ValueSummary> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
+    pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<ValueSummary> {
         let values = self.counted_iterations().map(|iteration| number(self, iteration));
-        Summary::of(&values.collect::<Option<Vec<f64>>>()?)
+        ValueSummary::compute(&values.collect::<Option<Vec<f64>>>()?)
     }
 
     /// The iteration without the overhead of the profiler; none if that is unknown.

@@ -8,7 +8,7 @@ use crate::iterations;
 use crate::iterations::marks::{self, FoundIterations, IterationMarkers};
 use crate::threads::ThreadTimeline;
 use perf4sight_base::stats::{mean, median};
-use perf4sight_base::units::{Milliseconds, counted};
+use perf4sight_base::units::{Milliseconds, count_text};
 use perf4sight_record::WarmUp;
 use perf4sight_traces::intervals::{Interval, clipped};
 use perf4sight_traces::{RankTrace, Trace};
@@ -51,14 +51,14 @@ impl WarningEvidence<'_> {
         if self.found.behind > 0 {
             warnings.push(format!(
                 "left out: {} behind the first {}",
-                counted(self.found.behind as u64, "iteration"),
+                count_text(self.found.behind as u64, "iteration"),
                 marks::MOST
             ));
         }
         if self.merged > 0 {
             warnings.push(format!(
                 "in \"other\" are {} of ranges, of those that take least",
-                counted(self.merged as u64, "name")
+                count_text(self.merged as u64, "name")
             ));
         }
         warnings
@@ -110,7 +110,7 @@ impl WarningEvidence<'_> {
 
     /// Marks that were ignored.
     fn marks_elsewhere(&self) -> Option<String> {
-        let marks = counted(self.found.elsewhere as u64, "mark");
+        let marks = count_text(self.found.elsewhere as u64, "mark");
         (self.found.elsewhere > 0).then(|| {
             format!("left out: {marks} of iterations on other threads than the one that has most, or without length")
         })
@@ -122,7 +122,7 @@ impl WarningEvidence<'_> {
         (self.found.unsettled > 0).then(|| {
             format!(
                 "{} {begins} outside of the recorded ones, where the profiler had just been started or stopped, and {is} left out",
-                counted(self.found.unsettled as u64, "iteration")
+                count_text(self.found.unsettled as u64, "iteration")
             )
         })
     }
@@ -202,7 +202,7 @@ impl WarningEvidence<'_> {
             0 => None,
             bare => Some(format!(
                 "{bare} of {} hold hardly any events of the main thread, as if nothing had been recorded: its work there is unknown, but its time is counted",
-                counted(of_all.len() as u64, "iteration")
+                count_text(of_all.len() as u64, "iteration")
             )),
         }
     }
@@ -250,7 +250,7 @@ pub(crate) fn uneven(run: &Breakdown) -> Option<String> {
     (together < most).then(|| {
         format!(
             "the run's figures are of {together} of the {} of rank {rank}, what counts on every rank",
-            counted(most as u64, "iteration")
+            count_text(most as u64, "iteration")
         )
     })
 }

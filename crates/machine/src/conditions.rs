@@ -25,7 +25,7 @@ const LEAST_THEFT: f64 = 0.1;
 /// A machine at one moment; unavailable values are missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Moment {
+pub struct MachineState {
     /// Clocks in MHz: `cpu` (the fastest core's), `gpu`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clocks: BTreeMap<String, f64>,
@@ -63,9 +63,9 @@ pub struct Moment {
 #[serde(default)]
 pub struct Conditions {
     /// Before the steps.
-    pub start: Moment,
+    pub start: MachineState,
     /// Right after the last step, with clocks still under load.
-    pub end: Moment,
+    pub end: MachineState,
 }
 
 impl Conditions {
@@ -121,7 +121,7 @@ impl Conditions {
 }
 
 /// Prints clocks, the highest temperature and the reasons for low clocks.
-impl fmt::Display for Moment {
+impl fmt::Display for MachineState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clocks = self.clocks.iter().map(|(name, megahertz)| format!("{name} {megahertz:.0} MHz"));
         let hottest = self.temperatures.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));

@@ -1,7 +1,7 @@
 //! Reads a machine's state from Linux files: clocks, temperatures, throttling, stolen time; on a Jetson also release
 //! and power mode.
 
-use super::{Moment, Setting, gpu};
+use super::{MachineProperties, MachineState, gpu};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -22,17 +22,17 @@ const METER: &str = "ina3221";
 const CHANNELS: [u32; 3] = [1, 2, 3];
 
 /// Properties that affect measurements and that a run does not change, by name. `root` is the root of the file system.
-pub(super) fn facts(root: &Path) -> Setting {
+pub(super) fn facts(root: &Path) -> MachineProperties {
     let facts = [("board_release", release(root)), ("power_mode", power_mode(root))];
     facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
 }
 
 /// The state of the machine now.
-pub fn moment(root: &Path) -> Moment {
+pub fn moment(root: &Path) -> MachineState {
     let cores: Vec<PathBuf> = folders(root.join("sys/devices/system/cpu")).filter(|path| is_core(path)).collect();
     let (busy, stolen) = processors(&root.join("proc/stat")).unzip();
     let named = |clock: Option<f64>| clock.map(|clock| ("cpu".to_owned(), clock)).into_iter().collect();
-    let mut moment = Moment {
+    let mut moment = MachineState {
         clocks: named(cores.iter().filter_map(|core| clock(core)).reduce(f64::max)),
         promised: named(cores.iter().filter_map(|core| base_clock(core)).reduce(f64::max)),
         temperatures: folders(root.join("sys/class/thermal")).filter_map(|zone| temperature(&zone)).collect(),
@@ -41,7 +41,7 @@ pub fn moment(root: &Path) -> Moment {
         throttles: cores.iter().flat_map(|core| throttles(core)).reduce(|sum, count| sum + count),
         busy,
         stolen,
-        ..Moment::default()
+        ..MachineState::default()
     };
     gpu::on_board(root).into_iter().for_each(|gpu| gpu.add_to(&mut moment));
     moment

@@ -30,15 +30,15 @@ use memo::{SEVERAL, SimulationCache};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::{Network, TrainedNetwork};
 use perf4sight_platform::Platform;
-use perf4sight_step::workload::{Lists, Step};
+use perf4sight_step::workload::{AutocastDevice, Step};
 use run_through::StepPeaks;
 use std::sync::Arc;
 use step::AllocationSchedule;
 
 /// For every operation, whether its result is a channels-last image on a processor: with a single sample, and with several.
 pub fn channels_last(trained: &TrainedNetwork, step: Step) -> Vec<[bool; 2]> {
-    let [single, several] =
-        [1, SEVERAL].map(|batch| layouts(&trained.network, step, &trained.gradients, (Lists::Processor, batch)));
+    let [single, several] = [1, SEVERAL]
+        .map(|batch| layouts(&trained.network, step, &trained.gradients, (AutocastDevice::Processor, batch)));
     let both = single.iter().zip(&several);
     both.map(|(single, several)| [single, several].map(TensorLayout::is_channels_last)).collect()
 }

@@ -67,12 +67,14 @@ impl<'a> SimulationCache<'a> {
         // A processor's threads share the samples.
         let different = if self.platform.threads().is_some() { MANY } else { SEVERAL };
         let (step, alike) = (alike(step), samples.min(different));
-        (self.schedules.of((step, alike), || self.record(step, alike)), samples)
+        (self.schedules.get_or_compute((step, alike), || self.record(step, alike)), samples)
     }
 
     pub fn outcome(&self, step: Step, (schedule, samples): (&AllocationSchedule, u64)) -> StepPeaks {
         let beyond = || self.extra_bytes(step, samples);
-        *self.outcomes.of((alike(step), samples), || run_through(schedule, self.platform, samples, beyond()))
+        *self
+            .outcomes
+            .get_or_compute((alike(step), samples), || run_through(schedule, self.platform, samples, beyond()))
     }
 
     /// What steps with passes of so many samples take beyond what the graph says: nothing where the module's own passes are not known.
@@ -80,7 +82,7 @@ impl<'a> SimulationCache<'a> {
         let followed = self.network.followed().filter(|followed| self.within_kernels && followed.is_of(step));
         let found = |pass: &FollowedPass| {
             let key = (Step { accumulate: Accumulate::default(), ..step }, pass.samples);
-            *self.beyond.of(key, || extra_bytes(self, self.outside_of_kernels(), step, pass))
+            *self.beyond.get_or_compute(key, || extra_bytes(self, self.outside_of_kernels(), step, pass))
         };
         followed.map_or_else(ExtraBytes::default, |followed| ExtraBytes {
             in_pass: followed.extra_bytes(samples, |pass| found(pass).in_pass),
@@ -99,14 +101,15 @@ impl<'a> SimulationCache<'a> {
         let ruling = rules_step(step);
         let kernels = DeviceKernels { platform: self.platform, counted: self.within_kernels };
         let operations = || DeviceOperations::new(self.trainings.for_trainable(step.trainable), ruling, kernels, batch);
-        let operations = self.operations.of((ruling, batch), operations);
+        let operations = self.operations.get_or_compute((ruling, batch), operations);
         let context = StepContext::new(&operations, step, self.platform, &self.trainings.cuts(step.checkpoint));
         let Step { optimizer, accumulate, checkpoint, .. } = step;
-        let set_up = self.set_ups.of((ruling, batch), || SetUp::record(&context));
+        let set_up = self.set_ups.get_or_compute((ruling, batch), || SetUp::record(&context));
         // The handling of gradients and weights is not part of a pass; the number of passes changes each of them.
         let passing = Step { accumulate, checkpoint, ..ruling };
-        let pass = self.passes.of((passing, batch), || RecordedPass::record(&context, &set_up));
-        let updates = self.updates.of((Step { optimizer, ..ruling }, batch), || WeightUpdates::record(&context));
+        let pass = self.passes.get_or_compute((passing, batch), || RecordedPass::record(&context, &set_up));
+        let updates =
+            self.updates.get_or_compute((Step { optimizer, ..ruling }, batch), || WeightUpdates::record(&context));
         AllocationSchedule::new(step, &set_up, &pass, &updates)
     }
 }

@@ -2,15 +2,15 @@
 //! aten/src/ATen/autocast_mode.cpp (processors) and autocast_mode.h (CUDA), PyTorch 2.11.
 
 use super::{Activation, BinaryFunction, ElementKind, Network, Node, NodeId, Op, PaddingFill, ReductionKind};
-use perf4sight_step::workload::{Lists, Number, Precision};
+use perf4sight_step::workload::{AutocastDevice, NumberFormat, Precision};
 
 /// The number types of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberTypes {
     /// That of its operands, once they are cast, and of its result.
-    pub result: Number,
+    pub result: NumberFormat,
     /// That of its weights, once they are cast.
-    pub weights: Number,
+    pub weights: NumberFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,8 @@ enum AutocastPolicy {
 
 impl Network {
     /// The number types of every node, by its position.
-    pub fn numbers(&self, precision: Precision, lists: Lists) -> Vec<NumberTypes> {
-        let held = precision.held();
+    pub fn numbers(&self, precision: Precision, lists: AutocastDevice) -> Vec<NumberTypes> {
+        let held = precision.held_format();
         let mut numbers: Vec<NumberTypes> = Vec::with_capacity(self.nodes().len());
         let in_single = self.attention_in_single(lists);
         for (id, node) in self.iter() {
@@ -40,14 +40,14 @@ impl Network {
                 // The condition of a `Where` does not count as an operand.
                 let chosen = usize::from(node.op == Op::Where);
                 let inputs = node.inputs.iter().skip(chosen).filter(counts);
-                let wide = inputs.clone().any(|input| numbers[input.index()].result == Number::Fp32);
+                let wide = inputs.clone().any(|input| numbers[input.index()].result == NumberFormat::Fp32);
                 let first = inputs.map(|input| numbers[input.index()].result).next();
-                if wide { Number::Fp32 } else { first.unwrap_or(held) }
+                if wide { NumberFormat::Fp32 } else { first.unwrap_or(held) }
             };
             let computed = match (precision.autocast(), policy(self, node, lists)) {
-                _ if in_single[id.index()] => NumberTypes { result: Number::Fp32, weights: held },
+                _ if in_single[id.index()] => NumberTypes { result: NumberFormat::Fp32, weights: held },
                 (Some(low), AutocastPolicy::Low) => NumberTypes { result: low, weights: low },
-                (Some(_), AutocastPolicy::Single) => NumberTypes { result: Number::Fp32, weights: held },
+                (Some(_), AutocastPolicy::Single) => NumberTypes { result: NumberFormat::Fp32, weights: held },
                 (Some(_), AutocastPolicy::Widest) => NumberTypes { result: widest(), weights: held },
                 (Some(_), AutocastPolicy::Held) | (None, _) => NumberTypes { result: held, weights: held },
             };
@@ -60,7 +60,7 @@ impl Network {
 impl Network {
     /// Whether it computes element by element in the widest type of its operands, without autocast
     /// (`TensorIterator::compute_types` in aten/src/ATen/TensorIterator.cpp).
-    pub fn promotes(&self, node: &Node, lists: Lists) -> bool {
+    pub fn promotes(&self, node: &Node, lists: AutocastDevice) -> bool {
         matches!(node.op, Op::Binary(_) | Op::Where) && policy(self, node, lists) == AutocastPolicy::Widest
     }
 
@@ -68,9 +68,9 @@ impl Network {
     /// dropped, and in single precision whatever it reads (`_scaled_dot_product_attention_math` of
     /// aten/src/ATen/native/transformers/attention.cpp). It is recognised by queries and keys that are scaled alike; attention
     /// written by hand scales once.
-    fn attention_in_single(&self, lists: Lists) -> Vec<bool> {
+    fn attention_in_single(&self, lists: AutocastDevice) -> Vec<bool> {
         let mut single = vec![false; self.nodes().len()];
-        if lists != Lists::Processor {
+        if lists != AutocastDevice::Processor {
             return single;
         }
         let steps = self.iter().filter_map(|(id, _)| self.dropped_attention(id)).flatten();
@@ -105,9 +105,11 @@ fn is_scalar(node: &Node) -> bool {
     matches!(node.op, Op::Parameter(_)) && node.trained == Some(0) && node.shape.elements() == 1
 }
 
-fn policy(network: &Network, node: &Node, lists: Lists) -> AutocastPolicy {
-    let on_accelerators = if lists == Lists::Accelerator { AutocastPolicy::Single } else { AutocastPolicy::Widest };
-    let on_processors = if lists == Lists::Processor { AutocastPolicy::Single } else { AutocastPolicy::Widest };
+fn policy(network: &Network, node: &Node, lists: AutocastDevice) -> AutocastPolicy {
+    let on_accelerators =
+        if lists == AutocastDevice::Accelerator { AutocastPolicy::Single } else { AutocastPolicy::Widest };
+    let on_processors =
+        if lists == AutocastDevice::Processor { AutocastPolicy::Single } else { AutocastPolicy::Widest };
     match &node.op {
         Op::Input(_) | Op::Parameter(_) | Op::Embedding(_) | Op::Cast(_) => AutocastPolicy::Held,
         Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_) | Op::MatMul | Op::Attention => {
@@ -180,13 +182,13 @@ mod tests {
         let own = attention(true, 0.1);
         for precision in [Precision::AmpBf16, Precision::Bf16] {
             for name in ["query", "keys", "scores", "masked", "weights", "dropped", "result"] {
-                assert_eq!(of(&own, precision, Lists::Processor, name), Number::Fp32, "{name}");
+                assert_eq!(of(&own, precision, AutocastDevice::Processor, name), NumberFormat::Fp32, "{name}");
             }
-            assert_eq!(of(&own, precision, Lists::Processor, "v"), Number::Bf16);
+            assert_eq!(of(&own, precision, AutocastDevice::Processor, "v"), NumberFormat::Bf16);
             // Not for attention that scales once, has no dropout, or runs as one kernel of a library.
-            assert_eq!(of(&attention(false, 0.1), precision, Lists::Processor, "scores"), Number::Bf16);
-            assert_eq!(of(&attention(true, 0.0), precision, Lists::Processor, "scores"), Number::Bf16);
-            assert_eq!(of(&own, precision, Lists::Accelerator, "scores"), Number::Bf16);
+            assert_eq!(of(&attention(false, 0.1), precision, AutocastDevice::Processor, "scores"), NumberFormat::Bf16);
+            assert_eq!(of(&attention(true, 0.0), precision, AutocastDevice::Processor, "scores"), NumberFormat::Bf16);
+            assert_eq!(of(&own, precision, AutocastDevice::Accelerator, "scores"), NumberFormat::Bf16);
         }
     }
 
@@ -200,25 +202,33 @@ mod tests {
         let number = builder.add("number", Op::Parameter(Shape::new([1, 1])), &[]).unwrap();
         builder.set_trained(number, 0);
         let chosen = builder.add("chosen", Op::Where, &[mask, number, linear]).unwrap();
-        let numbers = builder.finish(chosen).numbers(Precision::AmpBf16, Lists::Processor);
-        assert_eq!(numbers.last().unwrap().result, Number::Bf16);
+        let numbers = builder.finish(chosen).numbers(Precision::AmpBf16, AutocastDevice::Processor);
+        assert_eq!(numbers.last().unwrap().result, NumberFormat::Bf16);
     }
 
     #[test]
     fn what_products_give_is_passed_on_by_what_is_on_no_list() {
         // result.dtype of each kind of its modules within torch.autocast("cpu", torch.bfloat16), PyTorch 2.11.
         let network = build("resnet18", Dataset::Imagenet).unwrap();
-        let numbers = network.numbers(Precision::AmpBf16, Lists::Processor);
-        assert!(numbers[1..].iter().all(|numbers| numbers.result == Number::Bf16));
-        assert_eq!(numbers[0].result, Number::Fp32);
+        let numbers = network.numbers(Precision::AmpBf16, AutocastDevice::Processor);
+        assert!(numbers[1..].iter().all(|numbers| numbers.result == NumberFormat::Bf16));
+        assert_eq!(numbers[0].result, NumberFormat::Fp32);
         let of_weights = |kind: fn(&Op) -> bool| {
             let found = network.nodes().iter().zip(&numbers).find(|(node, _)| kind(&node.op)).unwrap();
             found.1.weights
         };
-        assert_eq!(of_weights(|op| matches!(op, Op::Conv(_))), Number::Bf16);
-        assert_eq!(of_weights(|op| matches!(op, Op::BatchNorm { .. })), Number::Fp32);
-        let all = |precision| network.numbers(precision, Lists::Accelerator);
-        assert!(all(Precision::Bf16).iter().all(|one| (one.result, one.weights) == (Number::Bf16, Number::Bf16)));
-        assert!(all(Precision::Fp32).iter().all(|one| (one.result, one.weights) == (Number::Fp32, Number::Fp32)));
+        assert_eq!(of_weights(|op| matches!(op, Op::Conv(_))), NumberFormat::Bf16);
+        assert_eq!(of_weights(|op| matches!(op, Op::BatchNorm { .. })), NumberFormat::Fp32);
+        let all = |precision| network.numbers(precision, AutocastDevice::Accelerator);
+        assert!(
+            all(Precision::Bf16)
+                .iter()
+                .all(|one| (one.result, one.weights) == (NumberFormat::Bf16, NumberFormat::Bf16))
+        );
+        assert!(
+            all(Precision::Fp32)
+                .iter()
+                .all(|one| (one.result, one.weights) == (NumberFormat::Fp32, NumberFormat::Fp32))
+        );
     }
 }

@@ -43,11 +43,11 @@ impl<'a> TrainedNetworks<'a> {
 
     /// The network with only this part trained, computed at most once.
     pub fn for_trainable(&self, trainable: Trainable) -> Arc<TrainedNetwork<'a>> {
-        self.trained.of(trainable, || TrainedNetwork::new(self.network, trainable))
+        self.trained.get_or_compute(trainable, || TrainedNetwork::new(self.network, trainable))
     }
 
     /// The nodes after which a step cuts it.
     pub fn cuts(&self, checkpoint: Checkpoint) -> Arc<Vec<NodeId>> {
-        self.cuts.of(checkpoint, || self.network.cuts(checkpoint))
+        self.cuts.get_or_compute(checkpoint, || self.network.cuts(checkpoint))
     }
 }

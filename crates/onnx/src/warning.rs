@@ -1,7 +1,7 @@
 //! Warnings about a file, as data; `Display` writes the sentences.
 
 use super::twins::EqualParts;
-use perf4sight_base::units::{counted, grouped};
+use perf4sight_base::units::{count_text, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter, Result};
 
@@ -184,7 +184,7 @@ impl Display for Warning {
                 f,
                 "what training keeps of {} was measured on one kind of processor: on others, and in files that do not tell all of it, memory may be a \
                  quarter off; perf4sight.estimate_memory follows the module itself",
-                counted(*count as u64, "recurrent layer")
+                count_text(*count as u64, "recurrent layer")
             ),
             Warning::Checkpointed(count) => checkpointed(f, *count),
             Warning::Borrowing(kinds) => write!(
@@ -239,7 +239,7 @@ fn guessed_shapes(f: &mut Formatter, nodes: &[String]) -> Result {
 
 fn lost_parameters(f: &mut Formatter, FoldedTensors { first, count }: &FoldedTensors, source: Option<&str>) -> Result {
     let source = source.map_or(String::new(), |source| format!(", perhaps of \"{source}\""));
-    let tensors = counted(*count as u64, "tensor");
+    let tensors = count_text(*count as u64, "tensor");
     write!(
         f,
         "the exporter computed {tensors} ahead (\"{first}\" is one{source}), so that its parameters are not the network's: {AGAIN}"
@@ -259,7 +259,7 @@ fn read_twice(f: &mut Formatter, tensors: &BTreeSet<String>) -> Result {
         f,
         "two layers read the same in different shapes, of {} (\"{}\" is one): it counts once, and where channels are pruned each layer \
          goes on with its own",
-        counted(tensors.len() as u64, "weight"),
+        count_text(tensors.len() as u64, "weight"),
         tensors.first().map_or("", String::as_str)
     )
 }
@@ -290,7 +290,7 @@ fn checkpointed(f: &mut Formatter, count: usize) -> Result {
         "{} may have run within torch.utils.checkpoint, by the lines of code that the exporter notes; a file holds nothing of it, memory of training \
          is that without it, and too high by what is computed again; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory follows the \
          module itself",
-        counted(count as u64, "operation")
+        count_text(count as u64, "operation")
     )
 }
 
@@ -331,7 +331,7 @@ fn folded_batch_norm(f: &mut Formatter) -> Result {
 }
 
 fn restored_batch_norm(f: &mut Formatter, count: usize) -> Result {
-    let folded = counted(count as u64, "batch normalisation");
+    let folded = count_text(count as u64, "batch normalisation");
     write!(
         f,
         "the exporter folded {folded} into the layers in front: the layers of PyTorch, as in its notes, are counted and run"
@@ -378,7 +378,7 @@ impl Display for UnknownOperators {
 
 impl Display for FoldedTensors {
     fn fmt(&self, f: &mut Formatter) -> Result {
-        write!(f, "the exporter computed {} ahead (\"{}\" is one)", counted(self.count as u64, "tensor"), self.first)
+        write!(f, "the exporter computed {} ahead (\"{}\" is one)", count_text(self.count as u64, "tensor"), self.first)
     }
 }
 
@@ -438,14 +438,14 @@ fn strided_attention(f: &mut Formatter, attentions: &BTreeSet<String>) -> Result
         f,
         "{} ({first}) {} features that lie apart, and {} taken as computed step by step, with all scores in memory, as PyTorch does unless the program \
          calls contiguous() first, which this file does not record: PyTorch's default exporter (dynamo=True) does",
-        counted(attentions.len() as u64, "attention"),
+        count_text(attentions.len() as u64, "attention"),
         if one { "reads" } else { "read" },
         if one { "is" } else { "are" },
     )
 }
 
 fn buffers_by_name(f: &mut Formatter, tensors: &[(String, u64)]) -> Result {
-    let tensors = tensors.iter().map(|(name, elements)| format!("{name} of {}", counted(*elements, "number")));
+    let tensors = tensors.iter().map(|(name, elements)| format!("{name} of {}", count_text(*elements, "number")));
     write!(
         f,
         "by their names alone these count as buffers, which nobody trains: {}; if one is a parameter, export the network with PyTorch's \

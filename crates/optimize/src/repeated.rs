@@ -1,7 +1,7 @@
 //! Plans that were measured several times, with times that are further apart than noise explains.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_report::significant;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -44,7 +44,7 @@ pub(crate) fn check<Plan: Eq + Hash>(rows: &[TimedPlan<Plan>], unit: &str) -> Re
         format!("{first} and {second} ({} times)", significant(time_ratio(pair)))
     });
     let more = pairs.len().saturating_sub(NAMED) as u64;
-    let named = named.chain((more > 0).then(|| counted(more, "other"))).collect::<Vec<_>>().join("; ");
+    let named = named.chain((more > 0).then(|| count_text(more, "other"))).collect::<Vec<_>>().join("; ");
     Ok(Some(format!(
         "{} given more than once, with times that differ by more than {:.0} %, which noise does not explain: {named}. See which of them is right",
         if pairs.len() == 1 { "1 plan is".to_owned() } else { format!("{} plans are", pairs.len()) },

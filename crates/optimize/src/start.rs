@@ -3,7 +3,7 @@
 use crate::changes::has_kernels;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_base::units::{Milliseconds, Percent, counted};
+use perf4sight_base::units::{Milliseconds, Percent, count_text};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::CommunicationCosts;
 use perf4sight_replay::graph::recorded::{RecordedSteps, StepCorrection};
@@ -219,7 +219,7 @@ fn unsure(analysis: &Analysis, recorded: &RecordedSteps) -> Option<String> {
         (steps < FEW_STEPS).then(|| {
             format!(
                 "{} alone can be compared, which says little of how far steps differ, and {holds}",
-                counted(steps as u64, "step")
+                count_text(steps as u64, "step")
             )
         })
     })

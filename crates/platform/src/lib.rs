@@ -18,7 +18,7 @@ pub use speed::{AssumedSpeed, DepthwiseReads, ParameterPrior, SpeedParameter};
 
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
-use perf4sight_step::workload::{LARGEST_BATCH, Lists, Number, Precision};
+use perf4sight_step::workload::{AutocastDevice, LARGEST_BATCH, NumberFormat, Precision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -232,19 +232,20 @@ impl Platform {
             ConvolutionWorkspace::BlockedCopies { channels, .. } => *channels >= WIDE,
             ConvolutionWorkspace::Winograd { .. } | ConvolutionWorkspace::ChannelsLast { .. } => true,
         });
-        let known = match (precision.autocast().unwrap_or(precision.held()), self.memory) {
-            (Number::Fp32, _) | (Number::Fp16 | Number::Bf16, TensorMemory::Dedicated | TensorMemory::Unified) => true,
-            (Number::Bf16, TensorMemory::Host) => wide,
-            (Number::Fp16, TensorMemory::Host) => false,
+        let known = match (precision.autocast().unwrap_or(precision.held_format()), self.memory) {
+            (NumberFormat::Fp32, _)
+            | (NumberFormat::Fp16 | NumberFormat::Bf16, TensorMemory::Dedicated | TensorMemory::Unified) => true,
+            (NumberFormat::Bf16, TensorMemory::Host) => wide,
+            (NumberFormat::Fp16, TensorMemory::Host) => false,
         };
         known && !self.lacks.contains(&precision)
     }
 
     /// Whose lists of functions autocast uses there.
-    pub fn lists(&self) -> Lists {
+    pub fn lists(&self) -> AutocastDevice {
         match self.memory {
-            TensorMemory::Host => Lists::Processor,
-            TensorMemory::Dedicated | TensorMemory::Unified => Lists::Accelerator,
+            TensorMemory::Host => AutocastDevice::Processor,
+            TensorMemory::Dedicated | TensorMemory::Unified => AutocastDevice::Accelerator,
         }
     }
 

@@ -9,8 +9,8 @@ use crate::ranks::{ExcludedSteps, TrainingJob};
 use crate::waiting::{JobWaiting, Straggler, WaitingMatrix, activities, stragglers};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_base::summary::Summary;
-use perf4sight_base::units::counted;
+use perf4sight_base::summary::ValueSummary;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::rank_list;
 use std::collections::BTreeSet;
 
@@ -116,7 +116,7 @@ impl Analysis {
     }
 
     /// Milliseconds of a step that a rank waits for others, over the steps.
-    pub fn waits(&self, rank: usize) -> Option<Summary> {
+    pub fn waits(&self, rank: usize) -> Option<ValueSummary> {
         let ranks = 0..self.job.ranks.len();
         let of_step = |step: &WaitingMatrix| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64;
         self.waiting.over_steps(of_step)
@@ -138,8 +138,8 @@ impl Analysis {
     }
 
     /// Milliseconds of a step, over the steps: of the rank whose steps take longest together.
-    pub fn step(&self) -> Option<Summary> {
-        Summary::of(&self.waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect::<Vec<_>>())
+    pub fn step(&self) -> Option<ValueSummary> {
+        ValueSummary::compute(&self.waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect::<Vec<_>>())
     }
 
     /// The index of the step of median length in [`TrainingJob::steps`].
@@ -195,7 +195,7 @@ impl Analysis {
             return Vec::new();
         }
         let sentence = |((rank, operation), count): ((u32, crate::collectives::CollectiveOperation), usize)| {
-            let calls = counted(count as u64, "call");
+            let calls = count_text(count as u64, "call");
             let are = if count == 1 { "has" } else { "have" };
             format!("rank {rank}: {calls} of {operation} {are} no counterpart on all other ranks, and count nowhere")
         };

@@ -2,7 +2,7 @@
 
 use crate::collectives::{CollectiveCall, CollectiveOperation, GroupKnowledge, RankExchange, RankExchanges};
 use crate::ranks::TrainingJob;
-use perf4sight_base::units::{Bytes, counted};
+use perf4sight_base::units::{Bytes, count_text};
 use perf4sight_traces::rank_list;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -47,7 +47,7 @@ fn differences<T: PartialEq + Display>(
     let between_many = exchanges.all.iter().filter(|exchange| exchange.operation != CollectiveOperation::SendReceive);
     let mut different = between_many.filter_map(|exchange| difference(job, exchanges, exchange, &value));
     let first = different.next()?;
-    Some(format!("in {} {first}", counted(1 + different.count() as u64, "exchange")))
+    Some(format!("in {} {first}", count_text(1 + different.count() as u64, "exchange")))
 }
 
 /// `rank 3 has broadcast where ranks 0 to 2 have all-reduce`

@@ -12,7 +12,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::Milliseconds;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{KeyedPath, Outline};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ impl ReplayRequest {
     ///
     /// # Errors
     /// A value of the wrong kind.
-    pub fn parse(values: &Values<'_>, what_ifs: Vec<String>) -> Result<Self> {
+    pub fn parse(values: &SettingValues<'_>, what_ifs: Vec<String>) -> Result<Self> {
         Ok(ReplayRequest {
             what_ifs,
-            algorithm: values.named("algorithm", CollectiveAlgorithm::parse)?,
+            algorithm: values.parse_word("algorithm", CollectiveAlgorithm::parse)?,
             plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
             nccl_tests: values.get("nccl_tests")?,
             cost_model: values.get("cost_model")?,

@@ -16,9 +16,9 @@ use perf4sight_replay::ranks::TrainingJob;
 use perf4sight_replay::replayed::ReplayedJob;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::verb::analyze;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_verb::Context;
-use perf4sight_verb::config::{Document, Entry, Origin, Table, Value, Values};
+use perf4sight_verb::config::{ConfigDocument, ConfigEntry, SettingTable, SettingValues, Value, ValueOrigin};
 use published::{Published, Transport};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -93,17 +93,17 @@ fn missing_and_broken_folders_of_a_published_layout_are_named() {
 
 /// Runs the published call on a folder.
 fn analyze(option: &str, folder: &Path) {
-    let entry = |(key, value): (&str, &str)| Entry {
+    let entry = |(key, value): (&str, &str)| ConfigEntry {
         key: key.to_owned(),
         value: Value::Text(value.to_owned()),
-        origin: Origin::Argument(format!("--{key}")),
+        origin: ValueOrigin::Argument(format!("--{key}")),
     };
     let arguments = [("option", option), ("path", folder.to_str().unwrap())].map(entry);
     let groups = &[analyze::SETTINGS, analyze::PUBLISHED, analyze::ACCEPTED];
-    let table = Table { section: "analyze", about: "", groups };
-    let document = Document::of_arguments("analyze", arguments.to_vec());
-    let verb = analyze::parse(&Values::of_arguments(&document, &table).unwrap()).unwrap();
-    let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+    let table = SettingTable { section: "analyze", about: "", groups };
+    let document = ConfigDocument::of_arguments("analyze", arguments.to_vec());
+    let verb = analyze::parse(&SettingValues::of_arguments(&document, &table).unwrap()).unwrap();
+    let settings = ConsoleSettings { mode: OutputMode::Json, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
     let mut context = Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());
     verb.run(&mut context).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::model::{EpochEstimate, EpochModel};
 use perf4sight_base::stats;
-use perf4sight_base::stats::Scores;
+use perf4sight_base::stats::ErrorScores;
 
 /// A measured epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +34,7 @@ pub struct ModelAgreement {
     /// All comparisons.
     pub runs: Vec<ComparedEpoch>,
     /// Errors of the predictions, without extrapolated runs; none where no other run is left.
-    pub scores: Option<Scores>,
+    pub scores: Option<ErrorScores>,
 }
 
 impl ComparedEpoch {
@@ -70,7 +70,7 @@ impl ModelAgreement {
         let mut agreement = ModelAgreement { runs: runs.iter().map(compared).collect(), scores: None };
         let (measured, predicted): (Vec<f64>, Vec<f64>) =
             agreement.within_range().map(|one| (one.run.seconds, one.predicted())).unzip();
-        agreement.scores = Scores::of(&measured, &predicted);
+        agreement.scores = ErrorScores::compute(&measured, &predicted);
         agreement
     }
 

@@ -5,7 +5,7 @@
 use perf4sight_base::error::Error;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::Resource;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_sensitivity::verb::{Sensitivity, ShowVerb, SimulatedFate, SimulatedJob};
 use perf4sight_verb::{Context, Summary, Verb};
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ impl Scene {
 
 fn context() -> Context {
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, io::sink(), io::sink());
     Context::new(console, clock, Arc::new(AtomicBool::new(false)), PathBuf::new(), String::new())
 }

@@ -1,6 +1,6 @@
 //! Problems in a trace that did not prevent reading it.
 
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use std::collections::BTreeMap;
 
 perf4sight_base::words! {
@@ -77,5 +77,5 @@ impl TraceDamage {
 
 pub(crate) fn left_out(events: u64) -> String {
     let were = if events == 1 { "was" } else { "were" };
-    format!("{} {were} left out", counted(events, "event"))
+    format!("{} {were} left out", count_text(events, "event"))
 }

@@ -2,7 +2,7 @@
 
 use super::autocast::casting;
 use super::checkpoint::checkpointed;
-use super::ops::{Call, kind_of_number};
+use super::ops::{NodeRun, kind_of_number};
 use super::weights::WeightStore;
 use perf4sight_network::{CheckpointSegment, Network, Node, NodeId};
 use perf4sight_step::workload::Step;
@@ -13,13 +13,13 @@ use tch::{Device, TchError, Tensor};
 /// A network that libtorch can run.
 pub(super) struct Executable {
     /// The parts that backward may run again.
-    parts: Rc<Parts>,
+    parts: Rc<ExecutableParts>,
     /// The segments that backward runs again, in the order they run.
     segments: Vec<CheckpointSegment>,
     device: Device,
 }
 
-struct Parts {
+struct ExecutableParts {
     network: Network,
     weights: WeightStore,
     step: Step,
@@ -29,7 +29,7 @@ struct Parts {
 }
 
 /// The results that somebody still reads, on the way through the nodes.
-struct Results {
+struct NodeResults {
     results: Vec<Option<Tensor>>,
     left: Vec<usize>,
     samples: i64,
@@ -39,9 +39,9 @@ impl Executable {
     /// The network with fresh weights on a device, in training or in evaluation mode, cut after some of its nodes.
     pub fn new(network: &Network, step: Step, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let uses = network.uses();
-        let weights = WeightStore::new(network, kind_of_number(step.precision.held()), device)?;
+        let weights = WeightStore::new(network, kind_of_number(step.precision.held_format()), device)?;
         let (segments, in_place) = (network.segments(cuts), network.in_place());
-        let parts = Rc::new(Parts { network: network.clone(), weights, step, in_place, uses });
+        let parts = Rc::new(ExecutableParts { network: network.clone(), weights, step, in_place, uses });
         Ok(Executable { parts, segments, device })
     }
 
@@ -63,11 +63,11 @@ impl Executable {
     ) -> Result<Vec<Tensor>, TchError> {
         let parts = &self.parts;
         let inputs = parts.network.inputs().map(|(id, _, _)| id).zip(batch.iter().map(Tensor::shallow_clone));
-        let mut results = Results::new(parts, inputs, batch.first().map_or(1, |first| first.size()[0]));
+        let mut results = NodeResults::new(parts, inputs, batch.first().map_or(1, |first| first.size()[0]));
         batch.iter().try_for_each(&mut ran)?;
         let mut done = batch.len();
         for segment in &self.segments {
-            let again = self.again(segment, &results);
+            let again = self.run_again(segment, &results);
             checkpointed(self.device, again, || parts.run(segment.nodes.clone(), &mut results, &mut ran))?;
             done = segment.nodes.end;
         }
@@ -77,24 +77,28 @@ impl Executable {
 
     /// A closure that runs a segment once more and holds its inputs; it opens an autocast of its own, because the
     /// forward's is over by then.
-    fn again(&self, segment: &CheckpointSegment, results: &Results) -> impl Fn() -> Result<(), TchError> + use<> {
+    fn run_again(
+        &self,
+        segment: &CheckpointSegment,
+        results: &NodeResults,
+    ) -> impl Fn() -> Result<(), TchError> + use<> {
         let (parts, nodes, samples) = (Rc::clone(&self.parts), segment.nodes.clone(), results.samples);
         let (precision, device) = (parts.step.precision, self.device);
         let held: Vec<(NodeId, Tensor)> = segment.reads.iter().map(|id| (*id, results.look(*id))).collect();
         move || {
             let held = held.iter().map(|(id, tensor)| (*id, tensor.shallow_clone()));
-            let mut results = Results::new(&parts, held, samples);
+            let mut results = NodeResults::new(&parts, held, samples);
             casting(precision, device, || parts.run(nodes.clone(), &mut results, &mut |_: &Tensor| Ok(())))
         }
     }
 }
 
-impl Parts {
+impl ExecutableParts {
     /// Runs nodes in a row on the results before them.
     fn run(
         &self,
         nodes: Range<usize>,
-        results: &mut Results,
+        results: &mut NodeResults,
         ran: &mut impl FnMut(&Tensor) -> Result<(), TchError>,
     ) -> Result<(), TchError> {
         for (id, node) in self.network.iter().skip(nodes.start).take(nodes.len()) {
@@ -107,18 +111,18 @@ impl Parts {
     }
 
     fn run_node(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, samples: i64) -> Result<Tensor, TchError> {
-        let (weights, in_place) = (self.weights.of(id, node), self.in_place[id.index()]);
-        let (held, training) = (self.step.precision.held(), self.network.works_as_in_training(node, self.step));
-        Call { node, weights, inputs, samples, held, training, in_place }.run()
+        let (weights, in_place) = (self.weights.weights_of(id, node), self.in_place[id.index()]);
+        let (held, training) = (self.step.precision.held_format(), self.network.works_as_in_training(node, self.step));
+        NodeRun { node, weights, inputs, samples, held, training, in_place }.run()
     }
 }
 
-impl Results {
+impl NodeResults {
     /// Starts with existing results, for that many samples.
-    fn new(parts: &Parts, given: impl Iterator<Item = (NodeId, Tensor)>, samples: i64) -> Self {
+    fn new(parts: &ExecutableParts, given: impl Iterator<Item = (NodeId, Tensor)>, samples: i64) -> Self {
         let mut results: Vec<Option<Tensor>> = parts.uses.iter().map(|_| None).collect();
         given.for_each(|(id, tensor)| results[id.index()] = Some(tensor));
-        Results { results, left: parts.uses.clone(), samples }
+        NodeResults { results, left: parts.uses.clone(), samples }
     }
 
     /// Gives a result to one of its readers, and drops it with the last.
@@ -204,10 +208,8 @@ mod tests {
     fn every_operation_gives_the_shape_that_was_inferred() {
         let image = [4, 7, 9];
         let activations = Activation::ALL.map(|activation| (Op::Activation(activation), 1));
-        let binaries =
-            BinaryFunction::ALL.into_iter().flat_map(|binary| [(Op::Binary(binary), 1), (Op::Binary(binary), 2)]);
-        let reductions =
-            ReductionKind::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 2], keep: true }, 1));
+        let binaries = BinaryFunction::ALL.map(Op::Binary).into_iter().flat_map(|op| [(op.clone(), 1), (op, 2)]);
+        let reduced = ReductionKind::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 2], keep: true }, 1));
         let turned = Conv { out_channels: 6, window: Window::square(3, 2, 1), groups: 2, bias: true };
         let average = |window, count_include_pad| Op::AvgPool { window, count_include_pad };
         let others = [
@@ -258,7 +260,7 @@ mod tests {
             (Op::DropPath { rate: 1.0 }, 1),
             (Op::Attention, 3),
         ];
-        for (op, inputs) in activations.into_iter().chain(binaries).chain(others).chain(reductions) {
+        for (op, inputs) in activations.into_iter().chain(binaries).chain(others).chain(reduced) {
             let network = alone(op, inputs, &image);
             runs_as_inferred(&network);
         }

@@ -5,7 +5,7 @@ use perf4sight_network::{
     Activation, BinaryFunction, Conv, ConvTranspose, ElementKind, Embedding, Interpolation, Node, Op, PaddingFill,
     PickedElements, Recurrent, RecurrentKind, ReductionKind, Shape, VolumeWindow, Window,
 };
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 use tch::{Kind, TchError, Tensor};
 
 /// Momentum of a batch-norm's running statistics and its epsilon; PyTorch's defaults, and those of the published networks.
@@ -13,20 +13,20 @@ const RUNNING_MOMENTUM: f64 = 0.1;
 const EPSILON: f64 = 1e-5;
 
 /// Runs one node on its inputs.
-pub(super) struct Call<'a> {
+pub(super) struct NodeRun<'a> {
     pub node: &'a Node,
     pub weights: Option<&'a Weights>,
     pub inputs: Vec<Tensor>,
     pub samples: i64,
     /// The format of weights and data.
-    pub held: Number,
+    pub held: NumberFormat,
     /// Batch statistics and dropout as in training.
     pub training: bool,
     /// Whether the result may overwrite the input.
     pub in_place: bool,
 }
 
-impl Call<'_> {
+impl NodeRun<'_> {
     /// A stored table, or one that is computed anew from fewer trained numbers.
     fn table(&self, shape: &Shape) -> Result<Tensor, TchError> {
         let weight = &self.weights()?.weight;
@@ -76,17 +76,17 @@ impl Call<'_> {
             Op::Every { axis, start, step } => {
                 self.inputs[0].f_slice(behind_batch(*axis), *start as i64, None, *step as i64)
             }
-            Op::Pick(pick) => self.picked(pick),
+            Op::Pick(pick) => self.pick_elements(pick),
             Op::Pad { sides, fill } => self.surrounded(sides, *fill),
             Op::Expand(shape) => self.inputs[0].f_expand(self.sized(shape), false),
             Op::Where => self.chosen(),
             Op::Resize { image, interpolation, corners } => self.resized(*image, *interpolation, *corners),
             Op::MatMul => self.inputs[0].f_matmul(&self.inputs[1]),
-            Op::Attention => self.attended(),
+            Op::Attention => self.attention(),
             Op::Softmax { axis } => self.inputs[0].f_softmax(behind_batch(*axis), None),
             Op::Dropout { rate } => self.inputs[0].f_dropout(f64::from(*rate), self.training),
             Op::DropPath { rate } => self.dropped(f64::from(*rate)),
-            Op::Recurrent(layer) => self.remembered(layer),
+            Op::Recurrent(layer) => self.recurrent(layer),
             Op::Unknown(_) => Err(TchError::Shape(format!("{} cannot run", self.node.op.kind()))),
         }
     }
@@ -152,7 +152,7 @@ impl Call<'_> {
     }
 
     /// PyTorch's own layer, which begins with zeros.
-    fn remembered(&self, layer: &Recurrent) -> Result<Tensor, TchError> {
+    fn recurrent(&self, layer: &Recurrent) -> Result<Tensor, TchError> {
         let (input, weights) = (&self.inputs[0], &self.weights()?.of_directions);
         let (directions, hidden) = (layer.directions() as i64, layer.hidden as i64);
         let zeros = Tensor::f_zeros([directions, self.samples, hidden], (input.kind(), input.device()))?;
@@ -191,7 +191,7 @@ impl Call<'_> {
 
     /// The selected elements do not change the cost; where the file does not list them, the first ones are read over
     /// and over.
-    fn picked(&self, pick: &PickedElements) -> Result<Tensor, TchError> {
+    fn pick_elements(&self, pick: &PickedElements) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         let axis = behind_batch(pick.axis);
         let places: Vec<i64> = match pick.places.as_slice() {
@@ -218,7 +218,7 @@ impl Call<'_> {
     }
 
     /// PyTorch's own choice of a kernel: without numbers to train among the scores the one that never holds all of them.
-    fn attended(&self) -> Result<Tensor, TchError> {
+    fn attention(&self) -> Result<Tensor, TchError> {
         let [query, key, value] = [0, 1, 2].map(|place| &self.inputs[place]);
         let added = self.inputs.get(3);
         Tensor::f_scaled_dot_product_attention(query, key, value, added, 0.0, false, None, false)
@@ -421,7 +421,7 @@ impl Call<'_> {
 }
 
 /// How libtorch calls elements.
-pub(super) fn kind_of(element: ElementKind, held: Number) -> Kind {
+pub(super) fn kind_of(element: ElementKind, held: NumberFormat) -> Kind {
     match element {
         ElementKind::Number => kind_of_number(held),
         ElementKind::Integer => Kind::Int64,
@@ -430,11 +430,11 @@ pub(super) fn kind_of(element: ElementKind, held: Number) -> Kind {
 }
 
 /// Numbers as libtorch names them.
-pub(super) fn kind_of_number(number: Number) -> Kind {
+pub(super) fn kind_of_number(number: NumberFormat) -> Kind {
     match number {
-        Number::Fp32 => Kind::Float,
-        Number::Fp16 => Kind::Half,
-        Number::Bf16 => Kind::BFloat16,
+        NumberFormat::Fp32 => Kind::Float,
+        NumberFormat::Fp16 => Kind::Half,
+        NumberFormat::Bf16 => Kind::BFloat16,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Operations that look elements up by index, as the libtorch calls that PyTorch would make.
 
-use super::ops::{Call, behind_batch};
+use super::ops::{NodeRun, behind_batch};
 use super::weights::sizes;
 use perf4sight_network::{ArgMax, Fold, GridSample, Interpolation, OutsideValues, TopK, Window};
 use tch::{TchError, Tensor};
 
-impl Call<'_> {
+impl NodeRun<'_> {
     /// A place, as a number where it is one of numbers.
     pub(super) fn extreme(&self, place: &ArgMax) -> Result<Tensor, TchError> {
         let (input, axis) = (&self.inputs[0], Some(behind_batch(place.axis)));

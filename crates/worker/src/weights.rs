@@ -24,7 +24,7 @@ impl WeightStore {
     /// Weights for every node on a device. Those that learn ask for gradients in inference too, as those of PyTorch's modules: autocast
     /// keeps its casts of these alone.
     pub fn new(network: &Network, kind: Kind, device: Device) -> Result<Self, TchError> {
-        let maker = Maker((kind, device));
+        let maker = TensorMaker((kind, device));
         let weights = network.nodes().iter().map(|node| match node.shares {
             Some(_) => Ok(None),
             None => maker.weights_of(network, node),
@@ -35,18 +35,18 @@ impl WeightStore {
     }
 
     /// The weights a node uses, its own or those it shares.
-    pub fn of(&self, id: NodeId, node: &Node) -> Option<&Weights> {
+    pub fn weights_of(&self, id: NodeId, node: &Node) -> Option<&Weights> {
         self.0[node.shares.unwrap_or(id).index()].as_ref()
     }
 
     /// The trainable tensors, in the order their nodes run.
     pub fn parameters(&self) -> impl Iterator<Item = &Tensor> {
-        self.0.iter().flatten().flat_map(Weights::learned)
+        self.0.iter().flatten().flat_map(Weights::trained_tensors)
     }
 }
 
 impl Weights {
-    fn learned(&self) -> Vec<&Tensor> {
+    fn trained_tensors(&self) -> Vec<&Tensor> {
         let [weight, bias] = self.learned;
         let plain = self.of_directions.is_empty();
         let of_layer = std::iter::once(&self.weight).chain(&self.bias).zip(self.learned).filter(|_| plain);
@@ -59,9 +59,9 @@ impl Weights {
 
 /// Format and device of new tensors.
 #[derive(Clone, Copy)]
-struct Maker((Kind, Device));
+struct TensorMaker((Kind, Device));
 
-impl Maker {
+impl TensorMaker {
     /// None where there are none, and for unsupported operations, which do not run.
     fn weights_of(self, network: &Network, node: &Node) -> Result<Option<Weights>, TchError> {
         if let Op::Recurrent(layer) = &node.op {

@@ -4,7 +4,7 @@ use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use crate::categories::TimeCategory;
 use crate::categories::metrics::{Metric, MetricUnit};
 use crate::correction::result::RecordingDrift;
-use perf4sight_base::summary::{MISSES, Spread, Summary, is_rounding, quantile};
+use perf4sight_base::summary::{MISSES, MeanUncertainty, ValueSummary, is_rounding, quantile};
 use perf4sight_record::WithoutRecording;
 use std::collections::BTreeSet;
 
@@ -27,8 +27,8 @@ pub enum ComparedMeasure {
 pub struct MeasureDifference {
     pub of: ComparedMeasure,
     /// Summary of the first run: of its iterations, or of the means of several recordings.
-    pub before: Summary,
-    pub after: Summary,
+    pub before: ValueSummary,
+    pub after: ValueSummary,
     /// The mean after minus the mean before.
     pub change: f64,
     /// The confidence interval of the change over many more iterations or recordings of both ([`Comparison::compare`]). None
@@ -134,7 +134,7 @@ impl Comparison {
     ///
     /// The intervals are Welch's (Biometrika 34, 1947). Several recordings give one value each, their mean. A single
     /// recording gives one value per iteration; its uncertainty is larger if neighbouring iterations are correlated
-    /// ([`Summary::interval`]) and includes the variation between periods without the profiler. Whether an iteration
+    /// ([`ValueSummary::interval`]) and includes the variation between periods without the profiler. Whether an iteration
     /// takes longer is tested first and alone. The intervals of the other numbers are wide enough that all of them hold
     /// together (Bonferroni), because one of twenty numbers may deviate by chance; identical numbers with two names
     /// count once. If the iteration time did not change, the others get a tenth of the false alarms (0.5 % instead of
@@ -232,9 +232,9 @@ impl MeasureDifference {
 struct MeasureSample {
     /// The value of each iteration, or the mean of each recording if there are several.
     values: Vec<f64>,
-    summary: Summary,
+    summary: ValueSummary,
     /// The uncertainty of its mean; none for a single value.
-    spread: Option<Spread>,
+    spread: Option<MeanUncertainty>,
 }
 
 impl MeasureSample {
@@ -247,29 +247,33 @@ impl MeasureSample {
                 Self::of_iterations(own, drift.max_by(|one, other| one.square.total_cmp(&other.square)))
             }
             _ => Self::of_recordings(
-                recordings.iter().map(|run| Some(Summary::of(&values(run)?)?.mean)).collect::<Option<Vec<f64>>>()?,
+                recordings
+                    .iter()
+                    .map(|run| Some(ValueSummary::compute(&values(run)?)?.mean))
+                    .collect::<Option<Vec<f64>>>()?,
             ),
         }
     }
 
     fn of_iterations(values: Vec<f64>, drift: Option<RecordingDrift>) -> Option<Self> {
-        let summary = Summary::of(&values)?;
-        let among = Spread::of_mean(&values, summary.mean);
-        let spread = among.map(|among| drift.map_or(among, |drift| among.and(drift.of_mean(summary.mean))));
+        let summary = ValueSummary::compute(&values)?;
+        let among = MeanUncertainty::of_mean(&values, summary.mean);
+        let spread = among.map(|among| drift.map_or(among, |drift| among.plus(drift.of_mean(summary.mean))));
         Some(MeasureSample { values, summary, spread })
     }
 
     fn of_recordings(values: Vec<f64>) -> Option<Self> {
-        let summary = Summary::of(&values)?;
+        let summary = ValueSummary::compute(&values)?;
         let count = values.len() as f64;
-        let spread = summary.spread.map(|spread| Spread { square: spread.powi(2) / count, freedom: count - 1.0 });
+        let spread =
+            summary.spread.map(|spread| MeanUncertainty { square: spread.powi(2) / count, freedom: count - 1.0 });
         Some(MeasureSample { values, summary, spread })
     }
 }
 
 impl RecordingDrift {
-    fn of_mean(self, mean: f64) -> Spread {
-        Spread { square: self.square * mean.powi(2), freedom: self.freedom }
+    fn of_mean(self, mean: f64) -> MeanUncertainty {
+        MeanUncertainty { square: self.square * mean.powi(2), freedom: self.freedom }
     }
 }
 
@@ -283,7 +287,7 @@ fn shape(samples: &[MeasureSample; 2]) -> Option<Vec<i64>> {
 }
 
 /// The second mean minus the first; rounding errors count as no change.
-fn change(before: &Summary, after: &Summary) -> f64 {
+fn change(before: &ValueSummary, after: &ValueSummary) -> f64 {
     let change = after.mean - before.mean;
     if is_rounding(change, before.mean) { 0.0 } else { change }
 }
@@ -291,7 +295,7 @@ fn change(before: &Summary, after: &Summary) -> f64 {
 /// The confidence interval of the difference of the means, with the given probability of error.
 fn welch(before: &MeasureSample, after: &MeasureSample, misses: f64) -> Option<[f64; 2]> {
     let change = change(&before.summary, &after.summary);
-    let both = before.spread?.and(after.spread?);
+    let both = before.spread?.plus(after.spread?);
     if both.square == 0.0 {
         return (change == 0.0).then_some([0.0; 2]);
     }

@@ -14,7 +14,7 @@ use costs::RecordingCosts;
 use perf4sight_base::stats::{mean, median};
 use perf4sight_base::units::Milliseconds;
 use perf4sight_record::Recording;
-use perf4sight_record::{DOUBTFUL, Overhead, Times};
+use perf4sight_record::{DOUBTFUL, PeriodTimes, RecordingOverhead};
 use perf4sight_traces::Trace;
 use result::{BreakdownCorrection, CorrectedIteration, DividedTime, RecordingDrift};
 use take_out::WAITS;
@@ -71,7 +71,7 @@ impl BreakdownCorrection {
             self.drift = RecordingDrift::from_times(&recording.wall);
             return Err("these iterations are not those that were timed without it".to_owned());
         }
-        let overhead = Overhead::of(recording).ok_or("no iterations were timed without it")?;
+        let overhead = RecordingOverhead::from_recording(recording).ok_or("no iterations were timed without it")?;
         let untimed = untimed(rank, recording)?;
         self.drift = RecordingDrift::from_times(&recording.wall);
         self.processor = of_iterations(rank, recording.processor.as_ref());
@@ -101,7 +101,7 @@ impl BreakdownCorrection {
 }
 
 /// The value of each iteration; empty unless it is stored for all.
-fn of_iterations(rank: &RankBreakdown, times: Option<&Times>) -> Vec<u64> {
+fn of_iterations(rank: &RankBreakdown, times: Option<&PeriodTimes>) -> Vec<u64> {
     let times = times.map_or_else(Vec::new, |times| times.recorded.concat());
     let stored = rank.iterations.iter().filter_map(|one| times.get(number(&one.name)?).copied());
     if times.len() == rank.iterations.len() { stored.collect() } else { Vec::new() }
@@ -157,16 +157,16 @@ struct AddedByRecording<'a> {
 impl<'a> AddedByRecording<'a> {
     /// Recording takes no more of what works than the processor time that it adds: the rest is waiting, by chance or because
     /// of recording. The reason if an iteration waits for less than that.
-    fn estimate(rank: &RankBreakdown, overhead: &Overhead, untimed: &'a [f64]) -> Result<Self, String> {
+    fn estimate(rank: &RankBreakdown, overhead: &RecordingOverhead, untimed: &'a [f64]) -> Result<Self, String> {
         let (work, _) = overhead.worked();
-        let waiting = overhead.taken() - work;
+        let waiting = overhead.subtracted() - work;
         let waits = |one: &Iteration| WAITS.map(|category| one.sets.idle(category) as f64).into_iter().sum::<f64>();
         let waits = mean(&rank.iterations.iter().map(waits).collect::<Vec<_>>());
         match waiting <= waits {
             true => Ok(AddedByRecording { work, of_waits: if waits > 0.0 { waiting / waits } else { 0.0 }, untimed }),
             false => Err(format!(
                 "iterations take {} more than without recording, of which {} are processor time, and wait for less than the rest",
-                Milliseconds(overhead.taken() / 1e6),
+                Milliseconds(overhead.subtracted() / 1e6),
                 Milliseconds(work / 1e6)
             )),
         }
@@ -183,7 +183,7 @@ struct SubtractedTime {
 fn take_out(
     rank: &RankBreakdown,
     trace: &Trace,
-    overhead: &Overhead,
+    overhead: &RecordingOverhead,
     untimed: &[f64],
     slows_python: bool,
 ) -> (Vec<CorrectedIteration>, Option<String>) {
@@ -210,7 +210,7 @@ fn take_out(
             // Every iteration gets the same.
             let whole = |(one, untimed): (&Iteration, &f64)| {
                 let idle = one.sets.total() - one.sets.gpu_busy();
-                let less = ((overhead.taken() + untimed).round() as i64).clamp(0, idle);
+                let less = ((overhead.subtracted() + untimed).round() as i64).clamp(0, idle);
                 CorrectedIteration { total: one.sets.total() - less, divided: None }
             };
             (rank.iterations.iter().zip(untimed).map(whole).collect(), Some(why))
@@ -239,7 +239,7 @@ fn from_python(rank: &RankBreakdown, costs: Vec<RecordingCosts>, added: &AddedBy
 /// By the cost of each iteration's events, or the reason why these do not explain the overhead.
 fn from_events(
     costs: Vec<RecordingCosts>,
-    overhead: &Overhead,
+    overhead: &RecordingOverhead,
     added: &AddedByRecording<'_>,
 ) -> Result<Vec<SubtractedTime>, String> {
     let sums: Vec<f64> = costs.iter().map(|costs| costs.values().flatten().sum()).collect();
@@ -281,7 +281,7 @@ fn check_enough_time(rank: &RankBreakdown, subtracted: &[SubtractedTime]) -> Res
 }
 
 /// Compares the corrected iterations that are shown with those without recording.
-fn check(rank: &RankBreakdown, corrected: &[CorrectedIteration], overhead: &mut Overhead) -> Vec<String> {
+fn check(rank: &RankBreakdown, corrected: &[CorrectedIteration], overhead: &mut RecordingOverhead) -> Vec<String> {
     let counted =
         rank.counted_iterations().map(|one| (corrected[one.number].total as f64, overhead.ordinary.get(one.number)));
     let counted: Vec<(f64, bool)> = counted.filter_map(|(total, ordinary)| Some((total, *ordinary?))).collect();

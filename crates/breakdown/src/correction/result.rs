@@ -3,8 +3,8 @@
 use crate::categories::sets::TimeSets;
 use crate::operations::TrainingOperation;
 use perf4sight_base::stats::mean;
-use perf4sight_base::summary::Summary;
-use perf4sight_record::{Overhead, Rivals, Times};
+use perf4sight_base::summary::ValueSummary;
+use perf4sight_record::{PeriodTimes, ProcessorRivals, RecordingOverhead};
 use std::collections::BTreeMap;
 
 /// The contents of the file next to a trace; empty if there is none.
@@ -23,8 +23,8 @@ pub struct BreakdownCorrection {
     /// The number of other threads of the process that run Python, if known.
     pub python_threads: Option<u64>,
     /// Who else had the processors during the recording.
-    pub rivals: Rivals,
-    pub overhead: Option<Overhead>,
+    pub rivals: ProcessorRivals,
+    pub overhead: Option<RecordingOverhead>,
     /// The change of the machine's speed during the recording.
     pub drift: Option<RecordingDrift>,
     pub processor_drift: Option<RecordingDrift>,
@@ -74,12 +74,14 @@ pub struct RecordingDrift {
 impl RecordingDrift {
     /// From the means of the periods without the profiler: their variance beyond what their iterations explain. Each
     /// recorded period may differ by as much. None if there are fewer than two periods.
-    pub fn from_times(times: &Times) -> Option<Self> {
+    pub fn from_times(times: &PeriodTimes) -> Option<Self> {
         let floats = |period: &Vec<u64>| period.iter().map(|&time| time as f64).collect::<Vec<f64>>();
-        let periods: Vec<Summary> = times.plain.iter().filter_map(|period| Summary::of(&floats(period))).collect();
+        let periods: Vec<ValueSummary> =
+            times.plain.iter().filter_map(|period| ValueSummary::compute(&floats(period))).collect();
         let means: Vec<f64> = periods.iter().map(|period| period.mean).collect();
-        let all = Summary::of(&means).filter(|all| all.mean > 0.0)?;
-        let explained = |period: &Summary| period.spread.map_or(0.0, |spread| spread.powi(2) / period.count as f64);
+        let all = ValueSummary::compute(&means).filter(|all| all.mean > 0.0)?;
+        let explained =
+            |period: &ValueSummary| period.spread.map_or(0.0, |spread| spread.powi(2) / period.count as f64);
         let unexplained = all.spread?.powi(2) - mean(&periods.iter().map(explained).collect::<Vec<f64>>());
         let recorded = times.recorded.iter().filter(|period| !period.is_empty()).count().max(1);
         let square = unexplained.max(0.0) / all.mean.powi(2) / recorded as f64;

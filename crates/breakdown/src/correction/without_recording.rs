@@ -7,7 +7,7 @@ use perf4sight_record::{DOUBTFUL, WithoutRecording, both};
 impl RankBreakdown {
     /// The mean over the iterations that count; none if it is unknown.
     pub fn without_recording(&self) -> Option<WithoutRecording> {
-        Some(WithoutRecording::around(self.summary_of(total)?.mean, self.either_way()))
+        Some(WithoutRecording::from_mean(self.summary_of(total)?.mean, self.either_way()))
     }
 
     /// Whether the corrected iterations were close to those without recording in every comparison. If not, only the
@@ -59,7 +59,7 @@ impl Breakdown {
     pub fn without_recording(&self) -> Option<WithoutRecording> {
         let ranks: Option<Vec<[f64; 2]>> = self.ranks.iter().map(RankBreakdown::either_way).collect();
         let all = ranks.map(|ranks| [0, 1].map(|end| mean(&ranks.iter().map(|way| way[end]).collect::<Vec<_>>())));
-        Some(WithoutRecording::around(self.summary_of(total)?.mean, all))
+        Some(WithoutRecording::from_mean(self.summary_of(total)?.mean, all))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::run::TracedRun;
 use crate::{Iteration, RankBreakdown};
-use perf4sight_report::{Axis, Group, Series, StackedBars, Whole};
+use perf4sight_report::{Axis, BarGroup, BarLength, Series, StackedBars};
 use perf4sight_traces::RankTrace;
 
 /// Plots show at most this many ranks; the data files next to them have all.
@@ -29,10 +29,10 @@ impl<'a> RunBars<'a> {
     pub fn plot(&self, value: &str, series: Vec<Series<f64>>, intervals: Vec<Option<(f64, f64)>>) -> StackedBars {
         let names = |run: &TracedRun| run.ranks().take(RANKS).map(|(_, rank)| rank_name(rank)).collect();
         StackedBars {
-            groups: self.0.iter().map(|(name, run)| Group { name: (*name).to_owned(), bars: names(run) }).collect(),
+            groups: self.0.iter().map(|(name, run)| BarGroup { name: (*name).to_owned(), bars: names(run) }).collect(),
             value: Axis::linear(value),
             series: series.into_iter().filter(|series| series.data.iter().any(|length| *length > 0.0)).collect(),
-            whole: Whole::Sum,
+            whole: BarLength::Sum,
             keys: Vec::new(),
             intervals,
         }

@@ -2,14 +2,14 @@
 
 use super::BreakdownResults;
 use super::run::TracedRun;
-use perf4sight_report::Rows;
+use perf4sight_report::TableBuilder;
 
 /// A table of items, each with the name of its run.
 pub(super) fn rows<T>(
     shown: &BreakdownResults,
     items: impl IntoIterator<Item = (&'static str, T)>,
-) -> Rows<(&'static str, T)> {
-    let rows = Rows::new("", items);
+) -> TableBuilder<(&'static str, T)> {
+    let rows = TableBuilder::new("", items);
     if shown.after.is_some() { rows.text("run", "run", |(run, _)| *run) } else { rows }
 }
 

@@ -6,7 +6,7 @@ use crate::{
 };
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::WithoutRecording;
-use perf4sight_report::{Cell, Rows, Table};
+use perf4sight_report::{Cell, Table, TableBuilder};
 
 const NOISE: &str = "no difference that can be distinguished from noise";
 
@@ -121,7 +121,7 @@ pub(super) fn table(comparison: &Comparison) -> Table {
     };
     let interval = |one: &MeasureDifference| Some(range(one.interval?.map(|end| signed(one, end))));
     let worth = |one: &&MeasureDifference| one.before.mean != 0.0 || one.after.mean != 0.0;
-    Rows::new(title, comparison.differences.iter().filter(worth))
+    TableBuilder::new(title, comparison.differences.iter().filter(worth))
         .text("of", "of", |one| name(one.of, gpu))
         .number("before", "before", |one| value_cell(one.of, one.before.mean))
         .number("after", "after", |one| value_cell(one.of, one.after.mean))

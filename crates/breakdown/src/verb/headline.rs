@@ -4,8 +4,8 @@ use super::run::TracedRun;
 use super::tables::{RankScope, range};
 use crate::categories::sets::TimeSets;
 use crate::{DeviceTime, GpuWork, Iteration, Metric, RankBreakdown, TimeCategory, TrainingOperation};
-use perf4sight_base::units::{Milliseconds, Percent, counted};
-use perf4sight_record::Rivals;
+use perf4sight_base::units::{Milliseconds, Percent, count_text};
+use perf4sight_record::ProcessorRivals;
 use perf4sight_traces::LOADER_WITH_WORKERS;
 use perf4sight_traces::shortened::cut;
 use std::collections::BTreeMap;
@@ -156,7 +156,7 @@ impl IterationMeans<'_> {
             Some(0) => " (it waited while other threads of the process ran, none of which runs Python)".to_owned(),
             Some(count) => format!(
                 " (it waited while other threads of the process ran: {} may have held the interpreter lock, the GIL, which calls then wait for)",
-                counted(count, "other Python thread")
+                count_text(count, "other Python thread")
             ),
             None => " (it waited while other threads of the process ran)".to_owned(),
         }
@@ -168,7 +168,7 @@ impl IterationMeans<'_> {
 }
 
 /// Who had the processors, as far as it was seen.
-fn rivals(seen: Rivals) -> String {
+fn rivals(seen: ProcessorRivals) -> String {
     let share = |time: Option<u64>| Some(time? as f64 / seen.wall.filter(|wall| *wall > 0)? as f64);
     let (children, throttled) = (share(seen.children), share(seen.throttled));
     let limit = throttled.filter(|share| *share > NOT_RUNNING);
@@ -415,7 +415,11 @@ mod tests {
         let second = 1_000_000_000;
         let told = |children: Option<u64>, throttled: Option<u64>| {
             let times = |seconds: u64| seconds * second;
-            rivals(Rivals { wall: Some(10 * second), children: children.map(times), throttled: throttled.map(times) })
+            rivals(ProcessorRivals {
+                wall: Some(10 * second),
+                children: children.map(times),
+                throttled: throttled.map(times),
+            })
         };
         let (children, limit) = (
             "its own child processes, as of a loader, kept 1.9 CPUs busy",
@@ -425,7 +429,7 @@ mod tests {
         assert_eq!(told(Some(19), Some(4)), format!("{limit}, and {children}"));
         assert_eq!(told(Some(0), Some(0)), "other programs");
         assert_eq!(told(Some(0), None), "other programs, or a limit on CPUs");
-        assert_eq!(rivals(Rivals::default()), "other programs, its own loader processes, or a limit on CPUs");
+        assert_eq!(rivals(ProcessorRivals::default()), "other programs, its own loader processes, or a limit on CPUs");
     }
 
     /// Calculated by hand: half of an iteration is held up; Python and C++ lose 50 of 90 in proportion to their time.

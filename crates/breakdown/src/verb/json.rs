@@ -8,8 +8,8 @@ use crate::{
     IterationMarkers, MeasureDifference, Metric, RankBreakdown, RecordedKinds, TimeCategory, TimeSets,
     TrainingOperation,
 };
-use perf4sight_base::summary::Summary;
-use perf4sight_record::{Clock, LongIterations, Overhead};
+use perf4sight_base::summary::ValueSummary;
+use perf4sight_record::{LongIterations, OverheadClock, RecordingOverhead};
 use perf4sight_traces::{RankTrace, Trace};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
@@ -106,7 +106,7 @@ fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
     })
 }
 
-fn overhead(overhead: &Overhead) -> Value {
+fn overhead(overhead: &RecordingOverhead) -> Value {
     json!({
         "plain_ns": overhead.plain,
         "recorded_ns": overhead.recorded,
@@ -117,8 +117,8 @@ fn overhead(overhead: &Overhead) -> Value {
         "added_ns": overhead.added,
         "added_interval_95": overhead.interval,
         "clock": match overhead.clock {
-            Clock::Wall => "wall",
-            Clock::Processor => "processor",
+            OverheadClock::Wall => "wall",
+            OverheadClock::Processor => "processor",
         },
         "off_percent": overhead.off,
         "long_iterations": overhead.long.as_ref().map(long),
@@ -177,7 +177,7 @@ fn summary(whose: RankScope) -> Value {
     })
 }
 
-fn summary_json(summary: Summary) -> Value {
+fn summary_json(summary: ValueSummary) -> Value {
     json!({
         "mean": summary.mean,
         "median": summary.median,

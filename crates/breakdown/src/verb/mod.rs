@@ -23,11 +23,11 @@ use folded_stacks::FoldedStacks;
 use perf4sight_base::error::Result;
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Progress};
+use perf4sight_report::{Cell, Progress, TableColumn};
 use perf4sight_traces::check;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{
-    Context, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+    Context, CountedNoun, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb, VerbSpec,
 };
 use run::TracedRun;
 use serde_json::Value;
@@ -36,7 +36,7 @@ use std::path::PathBuf;
 
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
-    subject: Noun { one: "rank", several: "ranks" },
+    subject: CountedNoun { one: "rank", several: "ranks" },
     parse: |values| Ok(Box::new(BreakdownVerb::parse(values)?)),
 };
 
@@ -71,7 +71,7 @@ impl Verb for BreakdownVerb {
         if context.cancelled() {
             return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
         }
-        progress.doing("drawing");
+        progress.set_item("drawing");
         let json = write(files, &mut shown)?;
         progress.advance(1);
         drop(progress);
@@ -112,7 +112,7 @@ fn write(mut files: ResultFiles, shown: &mut BreakdownResults) -> Result<Value> 
 }
 
 /// The findings about each rank for the closing table of a configuration.
-fn findings(run: &TracedRun) -> Vec<Finding> {
+fn findings(run: &TracedRun) -> Vec<TableFinding> {
     let of_rank = |rank: &RankBreakdown| {
         let total = rank.summary(|one| Some(one.sets.total() as f64)).map(|total| Milliseconds(total.mean / 1e6));
         let mean = |time: &dyn Fn(&Iteration) -> Option<i64>| Some(rank.summary(|one| Some(time(one)? as f64))?.mean);
@@ -120,11 +120,11 @@ fn findings(run: &TracedRun) -> Vec<Finding> {
         let python = mean(&|one| one.sets.category(TimeCategory::Python)).zip(mean(&|one| Some(one.sets.total())));
         let python = python.map(|(python, total)| Percent(100.0 * python / total));
         let columns = [
-            (Column::number("iteration_ms", "iteration"), Cell::from(total)),
-            (Column::number("python_percent", "in Python"), python.into()),
+            (TableColumn::number("iteration_ms", "iteration"), Cell::from(total)),
+            (TableColumn::number("python_percent", "in Python"), python.into()),
         ];
         let about = format!("rank {}", rank.rank);
-        columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+        columns.map(|(column, cell)| TableFinding { about: about.clone(), column, cell })
     };
     run.breakdown.ranks.iter().flat_map(of_rank).collect()
 }
@@ -147,7 +147,7 @@ impl Section for BreakdownVerb {
 }
 
 impl BreakdownVerb {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let traces: Vec<PathBuf> = values.get("traces")?;
         if traces.is_empty() {
             return Err(values.error("traces", "there are none").expected("files or folders"));

@@ -6,7 +6,7 @@ use super::data_rows::{self, runs};
 use super::time_breakdown;
 use crate::{Metric, RankBreakdown};
 use perf4sight_base::error::Result;
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_report::{Chart, Plot, Series, Table, Theme};
 
 /// A plot and its data, with the stem of their file names.
@@ -42,7 +42,7 @@ pub(super) fn find_plots(shown: &BreakdownResults) -> Vec<PublishedPlot> {
 /// The plot of a metric for every rank; none if no trace has it.
 fn of_metric(shown: &BreakdownResults, metric: Metric) -> Option<PublishedPlot> {
     let of_rank = |rank: &RankBreakdown| rank.summary(|iteration| metric.compute(&iteration.sets));
-    let mut ranks: Vec<(&'static str, (&RankBreakdown, Option<Summary>))> = Vec::new();
+    let mut ranks: Vec<(&'static str, (&RankBreakdown, Option<ValueSummary>))> = Vec::new();
     for (name, run) in runs(shown) {
         ranks.extend(run.breakdown.ranks.iter().map(|rank| (name, (rank, of_rank(rank)))));
     }
@@ -64,6 +64,6 @@ fn of_metric(shown: &BreakdownResults, metric: Metric) -> Option<PublishedPlot> 
     Some(PublishedPlot { name: format!("{}.summary", metric.name()), chart, data })
 }
 
-fn deviation(summary: &Summary) -> Option<(f64, f64)> {
+fn deviation(summary: &ValueSummary) -> Option<(f64, f64)> {
     summary.spread.map(|spread| ((summary.mean - spread).max(0.0), summary.mean + spread))
 }

@@ -40,10 +40,10 @@ impl TracedRun {
     /// # Errors
     /// Traces without any time in them; see [`traces::read_ranks`] and [`Breakdown::from_traces`].
     pub fn read(paths: &[PathBuf], options: &BreakdownOptions, progress: &Progress) -> Result<Self> {
-        progress.doing("reading traces");
+        progress.set_item("reading traces");
         let traces = traces::read_ranks(paths)?;
         progress.advance(1);
-        progress.doing("breaking traces down");
+        progress.set_item("breaking traces down");
         let run = TracedRun::from_traces(traces, options)?;
         progress.advance(1);
         Ok(run)
@@ -55,10 +55,10 @@ impl TracedRun {
         options: &BreakdownOptions,
         progress: &Progress,
     ) -> Result<TracedRecordings> {
-        progress.doing("reading traces");
+        progress.set_item("reading traces");
         let mut recordings = traces::read_recordings(paths)?.into_iter();
         progress.advance(1);
-        progress.doing("breaking traces down");
+        progress.set_item("breaking traces down");
         let first = TracedRun::from_traces(recordings.next().unwrap_or_default(), options)?;
         let others = recordings.map(|traces| TracedRun::from_traces(traces, options)).collect::<Result<_>>()?;
         progress.advance(1);

@@ -4,11 +4,11 @@ use super::run::TracedRun;
 use super::{BreakdownResults, differences, headline};
 use crate::categories::sets::TimeSets;
 use crate::{Breakdown, GpuWork, IdleCause, Iteration, RankBreakdown, TimeCategory};
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_record::Rivals;
+use perf4sight_record::ProcessorRivals;
 use perf4sight_record::WithoutRecording;
-use perf4sight_report::{Cell, Column, Rows, Table};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn};
 use std::cmp::Reverse;
 
 const RANKS: usize = 16;
@@ -41,11 +41,11 @@ impl<'a> RankScope<'a> {
         }
     }
 
-    pub fn summary(self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+    pub fn summary(self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<ValueSummary> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    pub fn summary_of(self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
+    pub fn summary_of(self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<ValueSummary> {
         match self {
             RankScope::All(all) => all.summary_of(number),
             RankScope::Rank(rank) => rank.summary_of(number),
@@ -69,7 +69,7 @@ impl<'a> RankScope<'a> {
     }
 
     /// A time without recording; none where it is not known, or not reliable.
-    pub fn corrected(self, time: impl Fn(&TimeSets) -> Option<i64>) -> Option<Summary> {
+    pub fn corrected(self, time: impl Fn(&TimeSets) -> Option<i64>) -> Option<ValueSummary> {
         let corrected = self.summary_of(|rank, one| Some(time(rank.corrected(one)?.sets()?)? as f64));
         corrected.filter(|_| self.correction_holds())
     }
@@ -100,7 +100,7 @@ impl<'a> RankScope<'a> {
     }
 
     /// Who else had the processors: of several ranks, those of the one that a limit stopped longest.
-    pub fn rivals(self) -> Rivals {
+    pub fn rivals(self) -> ProcessorRivals {
         match self {
             RankScope::All(all) => {
                 let ranks = all.ranks.iter().map(|rank| rank.correction.rivals);
@@ -125,7 +125,7 @@ impl<'a> RankScope<'a> {
         }
     }
 
-    fn total(self) -> Option<Summary> {
+    fn total(self) -> Option<ValueSummary> {
         self.summary(|iteration| Some(iteration.sets.total() as f64))
     }
 }
@@ -141,14 +141,14 @@ pub(super) fn category_name(category: TimeCategory, busy: bool, gpu: bool) -> St
 /// The main table: {Python, C++, CUDA API, wait} x {GPU busy, idle}.
 pub(super) fn categories(run: &TracedRun) -> Table {
     let gpu = run.has_accelerators();
-    let mut columns = vec![Column::text("class", "category")];
-    columns.extend(gpu.then(|| Column::text("gpu", "GPU")));
+    let mut columns = vec![TableColumn::text("class", "category")];
+    columns.extend(gpu.then(|| TableColumn::text("gpu", "GPU")));
     let numbered = [("mean_ms", "mean"), ("percent", "share"), ("median_ms", "median"), ("spread_ms", "spread")];
-    columns.extend(numbered.map(|(key, heading)| Column::number(key, heading)));
-    columns.push(Column::number("interval_ms", "95 %"));
+    columns.extend(numbered.map(|(key, heading)| TableColumn::number(key, heading)));
+    columns.push(TableColumn::number("interval_ms", "95 %"));
     let corrected = RankScope::main(run).and_then(RankScope::without_recording);
     let numbered = [("corrected_ms", "corrected"), ("corrected_interval_ms", "its 95 %")];
-    columns.extend(corrected.iter().flat_map(|_| numbered.map(|(key, heading)| Column::number(key, heading))));
+    columns.extend(corrected.iter().flat_map(|_| numbered.map(|(key, heading)| TableColumn::number(key, heading))));
     let Some((whose, total)) = RankScope::main(run).and_then(|whose| Some((whose, whose.total()?))) else {
         return Table::new("Where an iteration's time goes: no iterations", columns);
     };
@@ -181,7 +181,7 @@ pub(super) fn categories(run: &TracedRun) -> Table {
 }
 
 /// Times that belong to several categories; a trace does not show to which.
-fn within_categories(whose: RankScope) -> [(&'static str, Option<Summary>); 2] {
+fn within_categories(whose: RankScope) -> [(&'static str, Option<ValueSummary>); 2] {
     [
         ("not running", whose.summary_of(|rank, one| Some(rank.not_running(one)? as f64))),
         (headline::HELD_UP, whose.summary_of(|rank, one| Some(rank.held_up(one)? as f64))),
@@ -189,7 +189,7 @@ fn within_categories(whose: RankScope) -> [(&'static str, Option<Summary>); 2] {
 }
 
 /// Mean, share, median, spread and interval of nanoseconds; *unknown* if the trace lacks the number.
-fn numbers(summary: Option<&Summary>, total: &Summary) -> [Cell; 5] {
+fn numbers(summary: Option<&ValueSummary>, total: &ValueSummary) -> [Cell; 5] {
     let Some(summary) = summary else {
         return ["unknown".into(), Cell::Missing, Cell::Missing, Cell::Missing, Cell::Missing];
     };
@@ -219,7 +219,7 @@ fn milliseconds(nanoseconds: f64) -> Milliseconds {
     Milliseconds(nanoseconds / 1e6)
 }
 
-fn share(nanoseconds: f64, total: &Summary) -> Option<Percent> {
+fn share(nanoseconds: f64, total: &ValueSummary) -> Option<Percent> {
     (total.mean > 0.0).then(|| Percent(100.0 * nanoseconds / total.mean))
 }
 
@@ -246,11 +246,11 @@ pub(super) fn ranks(run: &TracedRun) -> Table {
     let known = |category| {
         let times =
             run.breakdown.ranks.iter().filter_map(|rank| rank.summary(|one| Some(one.sets.category(category)? as f64)));
-        let worth = |time: Summary| time.mean > 0.0 || category != TimeCategory::CudaApi || run.has_accelerators();
+        let worth = |time: ValueSummary| time.mean > 0.0 || category != TimeCategory::CudaApi || run.has_accelerators();
         times.into_iter().any(worth)
     };
     let categories: Vec<TimeCategory> = TimeCategory::ALL.into_iter().filter(|category| known(*category)).collect();
-    let mut all: Vec<(&RankBreakdown, Summary)> =
+    let mut all: Vec<(&RankBreakdown, ValueSummary)> =
         run.breakdown.ranks.iter().filter_map(|rank| Some((rank, RankScope::Rank(rank).total()?))).collect();
     let title = match all.len() {
         ..=RANKS => "By rank".to_owned(),
@@ -260,10 +260,10 @@ pub(super) fn ranks(run: &TracedRun) -> Table {
         all.sort_by_key(|(rank, total)| (Reverse(total.mean as i64), rank.rank));
         all.truncate(RANKS);
     }
-    let part = |(rank, total): &(&RankBreakdown, Summary), number: &dyn Fn(&Iteration) -> Option<f64>| {
+    let part = |(rank, total): &(&RankBreakdown, ValueSummary), number: &dyn Fn(&Iteration) -> Option<f64>| {
         share(rank.summary(number)?.mean, total)
     };
-    let mut rows = Rows::new(title, all)
+    let mut rows = TableBuilder::new(title, all)
         .number("rank", "rank", |(rank, _)| u64::from(rank.rank))
         .number("iterations", "iterations", |(_, total)| total.count)
         .number("mean_ms", "mean", |(_, total)| milliseconds(total.mean));
@@ -290,7 +290,7 @@ pub(super) fn work(whose: RankScope) -> Table {
     let total = whose.total();
     let rows = total.iter().flat_map(|_| GpuWork::ALL.map(kind).into_iter().chain([busy()]));
     let all = |(_, exposed, hidden): &(&str, f64, Option<f64>)| exposed + hidden.unwrap_or(0.0);
-    Rows::new("The work of the GPU; work that runs at the same time as work of a row above is hidden", rows)
+    TableBuilder::new("The work of the GPU; work that runs at the same time as work of a row above is hidden", rows)
         .text("work", "work", |row| row.0)
         .number("total_ms", "mean", |row| milliseconds(all(row)))
         .number("percent", "share", |row| share(all(row), total.as_ref()?))
@@ -309,7 +309,7 @@ pub(super) fn idle(run: &TracedRun, whose: RankScope) -> Table {
     let total = whose.total();
     let rows = total.iter().flat_map(|_| IdleCause::ALL.into_iter().filter_map(cause).chain([idle()]));
     let mean = |time: Option<f64>| time.map_or(Cell::from("unknown"), |time| milliseconds(time).into());
-    Rows::new("Why the GPU is idle", rows)
+    TableBuilder::new("Why the GPU is idle", rows)
         .text("cause", "cause", |row| row.0)
         .number("mean_ms", "mean", |row| mean(row.1))
         .number("percent", "share", |row| share(row.1?, total.as_ref()?))

@@ -3,15 +3,17 @@
 use super::kind::DeviceKind;
 use super::possible::impossible;
 use super::program::WorkerProgram;
-use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule, StepTask, Task};
+use super::protocol::{GpuInfo, PROTOCOL, StepRule, StepTask, WorkerAbout, WorkerReply, WorkerRequest, WorkerTask};
 use super::{Device, GpuOptions, Measurement, MeasurementJob};
 use crate::records::MeasurementOutcome;
 use nix::sys::signal::Signal;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_machine::Limits;
-use perf4sight_machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::{
+    Conditions, Machine, MachineProperties, ProcessEnd, ProcessOutput, RunWatch, WorkerInvocation,
+};
 use perf4sight_onnx as onnx;
 use perf4sight_platform::{Platform, TensorMemory};
 use perf4sight_step::workload::Checkpoint;
@@ -71,7 +73,7 @@ impl Device for Hardware {
         self.limit().into_iter().chain(whole).min()
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> MachineProperties {
         let limit = self.mem_limit.map_or("default".to_owned(), |limit| format!("{} MiB", limit.mib()));
         let own = [
             ("device", self.name().to_owned()),
@@ -85,7 +87,7 @@ impl Device for Hardware {
             .chain(self.confinement())
             .chain(self.arithmetic())
             .map(|(name, fact)| (name.to_owned(), fact));
-        let About { software, places, .. } = &self.worker.about;
+        let WorkerAbout { software, places, .. } = &self.worker.about;
         let place = places.get(&self.place()).cloned().unwrap_or_default();
         self.machine.description().facts().into_iter().chain(software.clone()).chain(place).chain(own).collect()
     }
@@ -100,14 +102,14 @@ impl Device for Hardware {
         input_file::open(&job.file, "read the network to measure").map(drop)
     }
 
-    fn measure(&self, job: &MeasurementJob, watch: &Watch<'_>) -> Result<Measurement> {
-        let Some(network) = self.machine.bring(&job.file, watch)? else { return Ok(Measurement::Interrupted) };
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement> {
+        let Some(network) = self.machine.upload(&job.file, watch)? else { return Ok(Measurement::Interrupted) };
         let request = serde_json::to_string(&self.request(job, network, cuts(job)?))
             .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
         let (threads, timeout) = (self.threads, self.timeout_of(job));
         let before = if job.allowance.among_others { AMONG_OTHERS.map(str::to_owned).to_vec() } else { Vec::new() };
         let words = [before, self.worker.words.clone()].concat();
-        let invocation = Invocation { words: &words, line: &request, threads, timeout };
+        let invocation = WorkerInvocation { words: &words, line: &request, threads, timeout };
         let output = self.machine.run_alone(&invocation, watch)?;
         Ok(output.map_or(Measurement::Interrupted, |output| {
             with_conditions(self.interpret(&output, job), *output.conditions)
@@ -142,7 +144,7 @@ impl Hardware {
 
     /// The kernel's limits on measurements, where there are any.
     fn confinement(&self) -> Vec<(&'static str, String)> {
-        let Limits { cpus, memory, .. } = self.machine.limits();
+        let ResourceLimits { cpus, memory, .. } = self.machine.limits();
         let cpus = cpus.map(|cpus| ("cpus", cpus.to_string()));
         let memory = memory.map(|memory| ("kernel_mem_limit", memory.in_full()));
         cpus.into_iter().chain(memory).collect()
@@ -157,7 +159,7 @@ impl Hardware {
     }
 
     /// The GPU that networks run on, if the worker reports it.
-    fn own_gpu(&self) -> Option<&Gpu> {
+    fn own_gpu(&self) -> Option<&GpuInfo> {
         self.worker.about.gpus.get(&self.place())
     }
 
@@ -193,14 +195,14 @@ impl Hardware {
         Some(platform.on_threads(self.threads as u64).run_by(&self.worker.about.software))
     }
 
-    fn request(&self, job: &MeasurementJob, network: PathBuf, cuts: Vec<String>) -> Request {
-        Request {
+    fn request(&self, job: &MeasurementJob, network: PathBuf, cuts: Vec<String>) -> WorkerRequest {
+        WorkerRequest {
             protocol: PROTOCOL,
             place: self.place(),
             threads: self.threads,
             mem_limit: self.limit().map(|limit| limit.0),
             seed: self.seed,
-            task: Task::Step(StepTask {
+            task: WorkerTask::Step(StepTask {
                 network,
                 workload: job.workload,
                 cuts,
@@ -214,21 +216,21 @@ impl Hardware {
         }
     }
 
-    fn interpret(&self, output: &Output, job: &MeasurementJob) -> Measurement {
+    fn interpret(&self, output: &ProcessOutput, job: &MeasurementJob) -> Measurement {
         match output.end {
-            End::Lost(times) => Measurement::broken(
+            ProcessEnd::Lost(times) => Measurement::broken(
                 MeasurementOutcome::Crashed,
                 format!("the connection was lost {times} times in a row while the worker ran: {}", output.stderr),
             ),
             // A worker that hangs or fails during shutdown may have written its answer before.
-            End::TimedOut => parse_reply(&output.stdout, job, self.timeout_of(job)).unwrap_or_else(|_| {
+            ProcessEnd::TimedOut => parse_reply(&output.stdout, job, self.timeout_of(job)).unwrap_or_else(|_| {
                 let words = format!(
                     "the worker was still running after {}",
                     Milliseconds(1000.0 * self.timeout_of(job).as_secs_f64())
                 );
                 Measurement::broken(MeasurementOutcome::TimedOut, words)
             }),
-            End::Exited(status) => match parse_reply(&output.stdout, job, self.timeout_of(job)) {
+            ProcessEnd::Exited(status) => match parse_reply(&output.stdout, job, self.timeout_of(job)) {
                 Ok(measurement) => measurement,
                 Err(_) if output.stdout.trim().is_empty() => without_reply(status, output),
                 Err(why) => Measurement::broken(MeasurementOutcome::Garbled, why),
@@ -250,15 +252,15 @@ fn with_conditions(mut measurement: Measurement, here: Conditions) -> Measuremen
 
 /// Parses the worker's reply: one line of JSON with every reading that the job requested.
 fn parse_reply(said: &str, job: &MeasurementJob, limit: Duration) -> std::result::Result<Measurement, String> {
-    let reply: Reply = serde_json::from_str(said.trim())
+    let reply: WorkerReply = serde_json::from_str(said.trim())
         .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quoted(said)))?;
     if let Some(finding) = impossible(&reply, limit) {
         return Err(format!("the worker measured {finding}: \"{}\"", quoted(said)));
     }
     match reply {
-        Reply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
-        Reply::Failed { reason } => Ok(Measurement::broken(MeasurementOutcome::Failed, reason)),
-        Reply::Measured { latency, memory, layers, seconds, conditions } => {
+        WorkerReply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
+        WorkerReply::Failed { reason } => Ok(Measurement::broken(MeasurementOutcome::Failed, reason)),
+        WorkerReply::Measured { latency, memory, layers, seconds, conditions } => {
             let (latency, memory) = (latency.filter(|_| job.latency), memory.filter(|_| job.memory));
             let layers = layers.filter(|_| job.layers);
             let given = [latency.is_some(), memory.is_some(), layers.is_some()];
@@ -271,7 +273,7 @@ fn parse_reply(said: &str, job: &MeasurementJob, limit: Duration) -> std::result
 }
 
 /// The outcome of a worker that ended without a reply, by its exit status.
-fn without_reply(status: ExitStatus, output: &Output) -> Measurement {
+fn without_reply(status: ExitStatus, output: &ProcessOutput) -> Measurement {
     let words = match output.stderr.trim() {
         "" => String::new(),
         words => format!(": {words}"),
@@ -312,7 +314,10 @@ mod tests {
         let status = ExitStatus::from_raw(signal as i32);
         without_reply(
             status,
-            &Output { killed_for_memory, ..Output::new(End::Exited(status), String::new(), String::new()) },
+            &ProcessOutput {
+                killed_for_memory,
+                ..ProcessOutput::new(ProcessEnd::Exited(status), String::new(), String::new())
+            },
         )
     }
 

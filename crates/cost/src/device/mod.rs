@@ -23,7 +23,7 @@ pub use open::{DeviceOptions, GpuOptions, open, open_all};
 use crate::records::{MeasurementOutcome, Variant};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::{Conditions, Setting, Watch};
+use perf4sight_machine::{Conditions, MachineProperties, RunWatch};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Checkpoint, Step, Trainable, Workload};
 use protocol::{LatencyReading, LayersReading, MemoryReading, StepRule};
@@ -40,7 +40,7 @@ pub trait Device: Sync {
     fn capacity(&self) -> Option<Bytes>;
 
     /// The facts that its measurements depend on; rows measured under different settings are not comparable.
-    fn setting(&self) -> Setting;
+    fn setting(&self) -> MachineProperties;
 
     /// Whether it can answer this job; a recorded device answers only the jobs that it has rows of.
     fn offers(&self, _job: &MeasurementJob) -> bool {
@@ -57,11 +57,11 @@ pub trait Device: Sync {
     ///
     /// # Errors
     /// When the device as a whole cannot measure.
-    fn measure(&self, job: &MeasurementJob, watch: &Watch<'_>) -> Result<Measurement>;
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement>;
 }
 
 /// A warning if the software of this setting is much slower than the hardware allows.
-pub fn slow_arithmetic(setting: &Setting) -> Option<&'static str> {
+pub fn slow_arithmetic(setting: &MachineProperties) -> Option<&'static str> {
     let reference = setting.get("blas").is_some_and(|blas| blas == "reference");
     reference.then_some(
         "PyTorch multiplies matrices by the reference BLAS here, many times slower than by others (on Debian: apt-get install \

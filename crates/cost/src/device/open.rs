@@ -4,16 +4,16 @@ use super::Device;
 use super::hardware::Hardware;
 use super::kind::DeviceKind;
 use super::program::{WorkerProgram, is_own, own_words};
-use super::protocol::{StepRule, Task};
+use super::protocol::{StepRule, WorkerTask};
 use super::recorded::RecordedDevice;
 use super::shipping::{self, Destination};
 use super::simulated::{SimulatedDevice, SimulatedPerformance};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::ConfinedMachine;
-use perf4sight_machine::Limits;
+use perf4sight_machine::ResourceLimits;
 use perf4sight_machine::differences;
-use perf4sight_machine::remote::{RemoteMachine, Route};
+use perf4sight_machine::remote::{RemoteMachine, SshRoute};
 use perf4sight_machine::{LocalMachine, Machine};
 use perf4sight_step::workload::Stage;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub struct DeviceOptions {
     /// The command of a worker other than perf4sight's own, word by word; empty: perf4sight's own.
     pub worker: Vec<String>,
     /// The machines to measure on over ssh; empty: this machine.
-    pub routes: Vec<Route>,
+    pub routes: Vec<SshRoute>,
     /// Which GPU runs networks, and how exactly.
     pub gpu: GpuOptions,
     /// Threads of the compute library; none: all hardware threads of the machine.
@@ -38,7 +38,7 @@ pub struct DeviceOptions {
     /// Memory that measurements may take; none: the device's default.
     pub mem_limit: Option<Bytes>,
     /// The kernel's limits on what measurements use of this machine.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Time after which a worker counts as hung.
     pub timeout: Duration,
     /// Seed of weights, data and simulated noise.
@@ -96,7 +96,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// # Errors
 /// As [`open`]; or machines that differ in their settings, because their rows would be mixed.
 pub fn open_all(options: &DeviceOptions, executable: &Path, networks: &[&str]) -> Result<Vec<Box<dyn Device>>> {
-    let alone = |route: &Route| DeviceOptions { routes: vec![route.clone()], ..options.clone() };
+    let alone = |route: &SshRoute| DeviceOptions { routes: vec![route.clone()], ..options.clone() };
     let each: Vec<DeviceOptions> = match options.routes.as_slice() {
         [] => vec![options.clone()],
         routes => routes.iter().map(alone).collect(),
@@ -126,7 +126,7 @@ impl DeviceOptions {
             gpu: GpuOptions::default(),
             threads: None,
             mem_limit: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             timeout: TIMEOUT,
             seed: 0,
         }
@@ -179,7 +179,7 @@ fn hardware(options: &DeviceOptions, executable: &Path) -> Result<Hardware> {
         None => here(options, executable)?,
         Some(route) => open_remote(route, options, executable)?,
     };
-    worker.check_task(Task::STEP)?;
+    worker.check_task(WorkerTask::STEP)?;
     worker.check_place(&options.kind.place(options.gpu.index))?;
     let device = Hardware {
         kind: options.kind,
@@ -201,7 +201,7 @@ fn here(options: &DeviceOptions, executable: &Path) -> Result<(Arc<dyn Machine>,
         [] => options.for_gpus(own_words(executable)?),
         words => words.to_vec(),
     };
-    let machine: Arc<dyn Machine> = match options.limits == Limits::default() {
+    let machine: Arc<dyn Machine> = match options.limits == ResourceLimits::default() {
         true => Arc::new(LocalMachine),
         false => Arc::new(ConfinedMachine::new(options.limits)?),
     };
@@ -210,8 +210,12 @@ fn here(options: &DeviceOptions, executable: &Path) -> Result<(Arc<dyn Machine>,
 }
 
 /// A machine over ssh and its worker.
-fn open_remote(route: &Route, options: &DeviceOptions, executable: &Path) -> Result<(Arc<dyn Machine>, WorkerProgram)> {
-    if options.limits != Limits::default() {
+fn open_remote(
+    route: &SshRoute,
+    options: &DeviceOptions,
+    executable: &Path,
+) -> Result<(Arc<dyn Machine>, WorkerProgram)> {
+    if options.limits != ResourceLimits::default() {
         return Err(Error::config(format!("limits of the kernel are held on this machine, not on {}", route.host))
             .help("leave cpus and kernel_mem_limit out, or start perf4sight there"));
     }

@@ -3,9 +3,9 @@
 //! The bounds need no measurement: nothing in a step takes longer than the worker's time limit, the interval of a
 //! median is within the range of its samples, a step holds tensors, and no machine has a pebibyte of memory.
 
-use super::protocol::{LatencyReading, LayersReading, MemoryReading, Reply};
-use crate::records::layers::Pass;
-use perf4sight_machine::Moment;
+use super::protocol::{LatencyReading, LayersReading, MemoryReading, WorkerReply};
+use crate::records::layers::StepPart;
+use perf4sight_machine::MachineState;
 use std::time::Duration;
 
 /// No memory counter reaches this value.
@@ -33,13 +33,13 @@ const MOST_SECONDS: f64 = 1e12;
 type ImpossibleReading = Option<&'static str>;
 
 /// The first impossible reading of a reply from a worker with the time limit `limit`, if there is one.
-pub(super) fn impossible(reply: &Reply, limit: Duration) -> ImpossibleReading {
+pub(super) fn impossible(reply: &WorkerReply, limit: Duration) -> ImpossibleReading {
     let limit = limit.as_secs_f64();
     match reply {
-        Reply::Failed { .. } => None,
+        WorkerReply::Failed { .. } => None,
         // Counters of a step that ran out of memory early may be anything from 0 on.
-        Reply::OutOfMemory { memory, seconds } => endless(*seconds, limit).or_else(|| absurd(memory)),
-        Reply::Measured { latency, memory, layers, seconds, conditions } => endless(*seconds, limit)
+        WorkerReply::OutOfMemory { memory, seconds } => endless(*seconds, limit).or_else(|| absurd(memory)),
+        WorkerReply::Measured { latency, memory, layers, seconds, conditions } => endless(*seconds, limit)
             .or_else(|| [&conditions.start, &conditions.end].into_iter().find_map(read))
             .or_else(|| latency.as_ref().and_then(|latency| timed(latency, limit)))
             .or_else(|| memory.as_ref().and_then(check_memory))
@@ -72,8 +72,8 @@ fn laps(reading: &LayersReading, limit: f64) -> ImpossibleReading {
     let LayersReading { step, step_spread, steps, times, .. } = reading;
     median_of_steps(*step, *step_spread, *steps, limit).or_else(|| {
         times.iter().find_map(|time| {
-            let of_node = matches!(time.pass, Pass::Forward | Pass::Backward);
-            if time.pass == Pass::Step || of_node != time.node.is_some() {
+            let of_node = matches!(time.pass, StepPart::Forward | StepPart::Backward);
+            if time.pass == StepPart::Step || of_node != time.node.is_some() {
                 return Some("an operation's time in an impossible pass");
             }
             median_of_steps(time.milliseconds, time.spread, *steps, limit)
@@ -97,8 +97,8 @@ fn check_memory(reading: &MemoryReading) -> ImpossibleReading {
 }
 
 /// Values that a machine cannot truthfully report about itself.
-fn read(moment: &Moment) -> ImpossibleReading {
-    let Moment { clocks, promised, temperatures, powers, busy, stolen, .. } = moment;
+fn read(moment: &MachineState) -> ImpossibleReading {
+    let MachineState { clocks, promised, temperatures, powers, busy, stolen, .. } = moment;
     let readings = || [clocks, promised, temperatures, powers].into_iter().flatten();
     let seconds = || busy.iter().chain(stolen);
     if readings().any(|(name, _)| name.contains(char::is_control)) {

@@ -1,8 +1,8 @@
 //! A worker's program: how it is started, and which features it reports.
 
-use super::protocol::{self, About, PROTOCOL};
+use super::protocol::{self, PROTOCOL, WorkerAbout};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::{End, Invocation, Machine, Output, Watch};
+use perf4sight_machine::{Machine, ProcessEnd, ProcessOutput, RunWatch, WorkerInvocation};
 use perf4sight_step::workload::{Precision, Step};
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ pub struct WorkerProgram {
     /// them.
     pub words: Vec<String>,
     /// The features it reports.
-    pub about: About,
+    pub about: WorkerAbout,
 }
 
 /// The path of perf4sight's own worker: in the same folder as this program, `executable`.
@@ -71,8 +71,8 @@ impl WorkerProgram {
     pub fn query(machine: &dyn Machine, words: Vec<String>, timeout: Duration) -> Result<Self> {
         let asking = [words.as_slice(), &[ABOUT.to_owned()]].concat();
         let never = AtomicBool::new(false);
-        let watch = Watch::quiet(&never);
-        let invocation = Invocation { words: &asking, line: "", threads: machine.threads(), timeout };
+        let watch = RunWatch::quiet(&never);
+        let invocation = WorkerInvocation { words: &asking, line: "", threads: machine.threads(), timeout };
         let output = machine.run(&invocation, &watch)?.ok_or_else(|| Error::device("interrupted"))?;
         let about = protocol::read(&output.stdout).map_err(|why| unfit(&words, machine, &output, &why))?;
         Ok(WorkerProgram { words, about })
@@ -177,15 +177,15 @@ impl std::fmt::Display for WorkerProgram {
 }
 
 /// The error of a program that does not answer `--about` as a worker does.
-fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) -> Error {
-    let late = output.end == End::TimedOut;
+fn unfit(words: &[String], machine: &dyn Machine, output: &ProcessOutput, why: &str) -> Error {
+    let late = output.end == ProcessEnd::TimedOut;
     let heard = match (output.stdout.trim(), output.stderr.trim().lines().last()) {
         _ if late => "no answer in time",
         ("", Some(complaint)) => complaint,
         ("", None) => "no answer",
         _ => why,
     };
-    Error::device(format!("the worker `{}`{} does not report its features: {heard}", words.join(" "), machine.at()))
+    Error::device(format!("the worker `{}`{} does not report its features: {heard}", words.join(" "), machine.location()))
         .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))
         .help(match words.ends_with(&OF_PYTHON.map(str::to_owned)) {
             true => format!(

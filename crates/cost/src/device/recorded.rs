@@ -5,7 +5,7 @@ use super::{Device, Measurement, MeasurementJob};
 use crate::records::{MeasurementIdentity, MeasurementOutcome, ProfileProvenance, RowReading, RowRecord, list, read};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::{Conditions, Moment, Setting, Watch};
+use perf4sight_machine::{Conditions, MachineProperties, MachineState, RunWatch};
 use perf4sight_step::workload::{Quantity, Stage, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Device for RecordedDevice {
         })
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> MachineProperties {
         let facts = [
             ("device", self.name().to_owned()),
             ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
@@ -106,7 +106,7 @@ impl Device for RecordedDevice {
         missing.map_or(Ok(()), |quantity| Err(self.missing(job, quantity)))
     }
 
-    fn measure(&self, job: &MeasurementJob, watch: &Watch<'_>) -> Result<Measurement> {
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement> {
         self.check(job)?;
         if watch.cancelled() {
             return Ok(Measurement::Interrupted);
@@ -132,8 +132,10 @@ impl Device for RecordedDevice {
 fn conditions(rows: &[&RowRecord]) -> Conditions {
     let mut conditions = Conditions::default();
     if rows.iter().any(|row| row.outcome == MeasurementOutcome::Throttled) {
-        conditions.end =
-            Moment { held_by: vec!["a cause that the recorded row does not name".to_owned()], ..Moment::default() };
+        conditions.end = MachineState {
+            held_by: vec!["a cause that the recorded row does not name".to_owned()],
+            ..MachineState::default()
+        };
     }
     conditions
 }

@@ -2,7 +2,7 @@
 
 use super::protocol::{LatencyReading, LayerTime, LayersReading, MemoryReading};
 use super::{Measurement, MeasurementJob};
-use crate::records::layers::{LayerOperation, LayerRecord, Pass};
+use crate::records::layers::{LayerOperation, LayerRecord, StepPart};
 use crate::records::{MeasurementOutcome, MemoryColumns, RowReading, RowRecord};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Milliseconds};
@@ -68,7 +68,8 @@ impl Measurement {
         let network = onnx::read(&job.file)?.network;
         let nodes: BTreeMap<&str, &Node> = network.nodes().iter().map(|node| (node.name.as_str(), node)).collect();
         let outcome = self.outcome().unwrap_or(MeasurementOutcome::Measured);
-        let step = LayerTime { node: None, pass: Pass::Step, milliseconds: layers.step, spread: layers.step_spread };
+        let step =
+            LayerTime { node: None, pass: StepPart::Step, milliseconds: layers.step, spread: layers.step_spread };
         let row = |time: &LayerTime| {
             let operation = time.node.as_deref().map(|name| match nodes.get(name) {
                 Some(node) => Ok(operation(&network, node)),

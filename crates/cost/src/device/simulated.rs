@@ -18,7 +18,7 @@ use perf4sight_base::checksum::hash;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::{Setting, Watch};
+use perf4sight_machine::{MachineProperties, RunWatch};
 use perf4sight_network::{CheckpointSegment, Network, Node};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Stage, Step, Workload, ZeroGrad};
@@ -190,7 +190,7 @@ impl Device for SimulatedDevice {
         Some(self.available())
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> MachineProperties {
         let limit = self.mem_limit.map_or("default".to_owned(), |limit| format!("{} MiB", limit.mib()));
         let abilities = serde_json::to_string(&self.abilities).unwrap_or_default();
         let facts = [
@@ -208,7 +208,7 @@ impl Device for SimulatedDevice {
         input_file::open(&job.file, "read the network").map(drop)
     }
 
-    fn measure(&self, job: &MeasurementJob, watch: &Watch<'_>) -> Result<Measurement> {
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement> {
         if watch.cancelled() {
             return Ok(Measurement::Interrupted);
         }

@@ -8,8 +8,8 @@ use super::{LONGEST_REASON, Measurement, MeasurementJob, RunAllowance, one_line}
 use crate::records::{MeasurementOutcome, RowRecord, Variant};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::remote::{Bundle, Host};
-use perf4sight_machine::{Conditions, Moment};
+use perf4sight_machine::remote::{CommandBundle, SshHost};
+use perf4sight_machine::{Conditions, MachineState};
 use perf4sight_step::workload::{Stage, Workload};
 use std::env::consts::ARCH;
 use std::fs;
@@ -37,9 +37,9 @@ fn where_there_is_no_libtorch_the_python_beside_the_program_measures() {
     assert_eq!(own_words(&program).unwrap(), [worker.to_str().unwrap()]);
 }
 
-fn shipped(words: &[&str], executable: &Path, architecture: &str) -> Result<Bundle> {
+fn shipped(words: &[&str], executable: &Path, architecture: &str) -> Result<CommandBundle> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let host = Host::parse("board").unwrap();
+    let host = SshHost::parse("board").unwrap();
     worker(&words, executable, &Destination { host: &host, architecture, store: "/home/me/.cache/perf4sight" })
 }
 
@@ -107,7 +107,7 @@ fn only_the_time_suffers_from_others_and_from_heat() {
     assert_eq!(rows.iter().map(|row| row.steps).collect::<Vec<_>>(), [Some(4), None]);
     assert_eq!(rows.iter().map(RowRecord::value).collect::<Vec<_>>(), [Some(2.5), Some(3.0)]);
 
-    let held = Moment { held_by: vec!["cpufreq-cpu0".to_owned()], ..Moment::default() };
+    let held = MachineState { held_by: vec!["cpufreq-cpu0".to_owned()], ..MachineState::default() };
     let hot = Conditions { end: held, ..Conditions::default() };
     let rows = measured_under(LatencyReading { disturbed: false, ..latency }, hot);
     assert_eq!(outcomes(&rows), [MeasurementOutcome::Throttled, MeasurementOutcome::Measured]);

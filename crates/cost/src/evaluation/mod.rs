@@ -29,7 +29,7 @@ pub use verdicts::{ConfusionMatrix, JudgedStep};
 
 use crate::fingerprint::{Fingerprint, MeasuredRow, PredictedValue, PredictionInterval};
 use crate::records::Variant;
-use perf4sight_base::stats::{Scores, mean};
+use perf4sight_base::stats::{ErrorScores, mean};
 use std::collections::BTreeMap;
 
 /// One row, measured and predicted.
@@ -93,9 +93,9 @@ impl Evaluation {
     }
 
     /// The means of the networks' scores, every network weighing the same; none where there are no cases.
-    pub fn scores_over_networks(&self) -> Option<Scores> {
-        let networks: Vec<Scores> = self.by(|case| case.variant.network.clone()).into_values().collect();
-        Scores::over_groups(&networks)
+    pub fn scores_over_networks(&self) -> Option<ErrorScores> {
+        let networks: Vec<ErrorScores> = self.by(|case| case.variant.network.clone()).into_values().collect();
+        ErrorScores::over_groups(&networks)
     }
 
     /// Share of the cases, in percent, whose measurement is in its interval, every network weighing the same; none
@@ -111,12 +111,12 @@ impl Evaluation {
     }
 
     /// Scores over all cases; none where there are no cases.
-    pub fn scores(&self) -> Option<Scores> {
+    pub fn scores(&self) -> Option<ErrorScores> {
         scores(self.cases.iter())
     }
 
     /// Scores of the groups of cases by `key`: network, level, batch size.
-    pub fn by<K: Ord>(&self, key: impl Fn(&PredictedRow) -> K) -> BTreeMap<K, Scores> {
+    pub fn by<K: Ord>(&self, key: impl Fn(&PredictedRow) -> K) -> BTreeMap<K, ErrorScores> {
         let mut groups: BTreeMap<K, Vec<&PredictedRow>> = BTreeMap::new();
         for case in &self.cases {
             groups.entry(key(case)).or_default().push(case);
@@ -133,8 +133,8 @@ impl Evaluation {
     }
 }
 
-fn scores<'a>(cases: impl IntoIterator<Item = &'a PredictedRow>) -> Option<Scores> {
+fn scores<'a>(cases: impl IntoIterator<Item = &'a PredictedRow>) -> Option<ErrorScores> {
     let (measured, predicted): (Vec<f64>, Vec<f64>) =
         cases.into_iter().map(|case| (case.measured, case.predicted.value())).unzip();
-    Scores::of(&measured, &predicted)
+    ErrorScores::compute(&measured, &predicted)
 }

@@ -3,7 +3,7 @@
 
 use crate::fingerprint::{MeasuredRow, PreparedStep, TimedOperation};
 use crate::records::Variant;
-use perf4sight_base::stats::Scores;
+use perf4sight_base::stats::ErrorScores;
 use perf4sight_base::units::Milliseconds;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub struct ClassScores {
     pub predicted_share: f64,
     /// Its time in single steps.
     #[serde(flatten)]
-    pub scores: Scores,
+    pub scores: ErrorScores,
 }
 
 impl ClassTime {
@@ -69,7 +69,7 @@ impl ClassScores {
         let share = |times: &[f64], total: f64| 100.0 * times.iter().sum::<f64>() / total;
         let scores = classes.into_iter().filter_map(|(class, (measured, predicted))| {
             let [share, predicted_share] = [share(&measured, totals[0]), share(&predicted, totals[1])];
-            Some((class, ClassScores { share, predicted_share, scores: Scores::of(&measured, &predicted)? }))
+            Some((class, ClassScores { share, predicted_share, scores: ErrorScores::compute(&measured, &predicted)? }))
         });
         scores.collect()
     }

@@ -39,8 +39,8 @@ use crate::records::Variant;
 use distribution::ProfiledNetworks;
 use fitted::FittedModel;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::stats::Scores;
-use perf4sight_machine::Setting;
+use perf4sight_base::stats::ErrorScores;
+use perf4sight_machine::MachineProperties;
 use perf4sight_step::workload::{Quantity, Step};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,12 +97,12 @@ pub struct Fingerprint {
     taught_by: Vec<FittedVariant>,
     seed: u64,
     /// Scores on rows it was not fitted on, at the time of the fit; none where there were no such rows.
-    pub scores: Option<Scores>,
+    pub scores: Option<ErrorScores>,
     /// Mean absolute percentage errors of fits without a network, for that network; empty where networks were too few
     /// to leave one out.
     pub left_out: BTreeMap<String, f64>,
     /// The settings of the profiles it was fitted on, where they contain them.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<MachineProperties>,
     software: BTreeMap<String, String>,
     profiled: ProfiledNetworks,
     fitted: FittedModel,

@@ -8,7 +8,7 @@ use super::variant::Variant;
 use MissingColumn::{Assumed, Refused, Unknown};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_step::workload::{Pass, Stage, Step, Variable, Workload};
+use perf4sight_step::workload::{Stage, Step, StepPart, Variable, Workload};
 use std::path::PathBuf;
 
 /// The largest batch size that is read; a larger value is damage. Rows of other programs may have larger batch sizes
@@ -20,7 +20,7 @@ pub(super) struct RowLine {
     pub record: RowRecord,
     /// None for a whole step.
     pub operation: Option<LayerOperation>,
-    pub pass: Pass,
+    pub pass: StepPart,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl RowLine {
         };
         let workload = Workload::published(stage, 1);
         let record = RowRecord::new(Variant::new("", 0), workload, MeasurementOutcome::Measured, reading);
-        RowLine { variable, record, operation: None, pass: Pass::Step }
+        RowLine { variable, record, operation: None, pass: StepPart::Step }
     }
 
     pub fn cells(&self) -> Vec<String> {
@@ -160,7 +160,7 @@ impl RowLine {
 
 impl From<&RowRecord> for RowLine {
     fn from(record: &RowRecord) -> Self {
-        RowLine { variable: record.quantity().into(), record: record.clone(), operation: None, pass: Pass::Step }
+        RowLine { variable: record.quantity().into(), record: record.clone(), operation: None, pass: StepPart::Step }
     }
 }
 
@@ -279,7 +279,7 @@ fn read_visits(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
 }
 
 fn read_pass(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
-    line.pass = cell.one_of(Pass::ALL, Pass::name)?;
+    line.pass = cell.one_of(StepPart::ALL, StepPart::name)?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::dialect::{NONE, begins_formula, ends_cell};
 use super::record::RowRecord;
-use perf4sight_step::workload::Pass;
+use perf4sight_step::workload::StepPart;
 
 /// An operation that was timed one by one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct LayerRecord {
     /// The operation; none for loss, zero_grad, optimizer and the whole step.
     pub operation: Option<LayerOperation>,
     /// The pass of the step that it belongs to.
-    pub pass: Pass,
+    pub pass: StepPart,
 }
 
 /// A node's name as it is written to a row: `/` replaces characters that would end a cell or row, and precedes a name

@@ -11,7 +11,7 @@ pub use super::layer::{LayerOperation, LayerRecord, node_cell};
 use super::log::row_file;
 use super::variant::Variant;
 use perf4sight_base::error::Result;
-pub use perf4sight_step::workload::Pass;
+pub use perf4sight_step::workload::StepPart;
 use perf4sight_step::workload::{Stage, Variable};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub fn file(log_dir: &Path, variant: &Variant) -> PathBuf {
 /// A file that cannot be read, a header without a required column, or a cell that does not fit its column.
 pub fn read(file: &Path) -> Result<LayerLog> {
     let mut rows = RowFileContents::read(file, Variable::Layers, Stage::Training)?;
-    let closed = rows.whole.iter().rposition(|(_, line)| line.pass == Pass::Step).map_or(0, |last| last + 1);
+    let closed = rows.whole.iter().rposition(|(_, line)| line.pass == StepPart::Step).map_or(0, |last| last + 1);
     let unclosed = rows.whole.get(closed).map(|(position, _)| *position);
     rows.whole.truncate(closed);
     let (torn, whole) = match unclosed {

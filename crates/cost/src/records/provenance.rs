@@ -3,7 +3,7 @@
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_machine::{Conditions, Setting, differences};
+use perf4sight_machine::{Conditions, MachineProperties, differences};
 use perf4sight_step::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub const PROVENANCE_FILE: &str = "provenance.json";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileProvenance {
     /// The facts that all rows share, by name: device, processor, memory, threads, software versions.
-    pub setting: Setting,
+    pub setting: MachineProperties,
     /// The runs that added rows, oldest first.
     pub runs: Vec<ProfileRun>,
 }
@@ -121,7 +121,7 @@ impl ProfileProvenance {
     ///
     /// # Errors
     /// When `now` differs: the differences, and how to start a new profile.
-    pub fn check_continues(&self, now: &Setting, log_dir: &Path) -> Result<()> {
+    pub fn check_continues(&self, now: &MachineProperties, log_dir: &Path) -> Result<()> {
         let differences = differences(&self.setting, now);
         if differences.is_empty() {
             return Ok(());

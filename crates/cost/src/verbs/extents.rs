@@ -5,7 +5,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Shape;
 use perf4sight_onnx as onnx;
 use perf4sight_onnx::{LoadedOnnx, Magnitudes, NamedDims};
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use std::path::Path;
 
 /// The sizes of a network's input and output, if its file leaves them open or they differ from those of its name or
@@ -22,11 +22,11 @@ pub struct NetworkExtents {
 
 impl NetworkExtents {
     /// Parses the settings `input`, `classes` and `dim`.
-    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let (input, classes) = (images::input(values)?, images::classes(values)?);
         let sizes = values.get::<Option<Vec<String>>>("dim")?.unwrap_or_default();
         let dims = sizes.iter().map(|size| onnx::parse_dim(size)).collect::<Result<Vec<_>>>().and_then(onnx::dims);
-        Ok(NetworkExtents { dims: dims.map_err(|error| values.placed("dim", error))?, input, classes })
+        Ok(NetworkExtents { dims: dims.map_err(|error| values.with_place("dim", error))?, input, classes })
     }
 
     pub(super) fn read(&self, file: impl AsRef<Path>) -> Result<LoadedOnnx> {

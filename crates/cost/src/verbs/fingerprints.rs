@@ -4,9 +4,9 @@ use crate::fingerprint::Fingerprint;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use perf4sight_step::workload::{Quantity, Stage};
-use perf4sight_verb::config::{Setting, Table as Settings, path};
+use perf4sight_verb::config::{Setting, SettingTable as Settings, path};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub static VERB: VerbSpec = VerbSpec {
     parse: |values| Ok(Box::new(Fingerprints { folder: values.get("folder")? })),
 };
 
-const FOLDER: Setting = path("folder").or("fingerprinting").positional("DIR").help("Where to look.");
+const FOLDER: Setting = path("folder").or_default("fingerprinting").positional("DIR").help("Where to look.");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fingerprints {
@@ -142,7 +142,7 @@ fn table(stored: &[StoredFingerprints], folder: &Path) -> Table {
     let subject = |one: &StoredFingerprints| one.fingerprints[0].subject().clone();
     let quantities =
         |one: &StoredFingerprints| one.fingerprints.iter().map(|one| one.subject().quantity.name()).collect::<Vec<_>>();
-    let rows = Rows::new(format!("Fingerprints below {}", folder.display()), stored)
+    let rows = TableBuilder::new(format!("Fingerprints below {}", folder.display()), stored)
         .text("folder", "folder", |one| one.folder.display().to_string())
         .text("device", "device", |one| subject(one).device)
         .text("dataset", "dataset", |one| subject(one).dataset)
@@ -150,7 +150,7 @@ fn table(stored: &[StoredFingerprints], folder: &Path) -> Table {
         .text("quantities", "quantities", |one| quantities(one).join(", "))
         .text("fitted", "fitted", |one| one.day().map(str::to_owned))
         .text("networks", "networks", |one| one.networks().into_iter().collect::<Vec<_>>().join(", "));
-    let error = |rows: Rows<_>, quantity: Quantity| {
+    let error = |rows: TableBuilder<_>, quantity: Quantity| {
         let heading = format!("{quantity} error, network left out");
         rows.number(&format!("{quantity}_left_out_mape"), heading, |one: &&StoredFingerprints| {
             one.left_out(quantity).map(Percent)

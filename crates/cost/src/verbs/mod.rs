@@ -26,6 +26,6 @@ mod timeline;
 mod verdict;
 mod wanted;
 
-use perf4sight_verb::Noun;
+use perf4sight_verb::CountedNoun;
 
-const NETWORKS: Noun = Noun { one: "network", several: "networks" };
+const NETWORKS: CountedNoun = CountedNoun { one: "network", several: "networks" };

@@ -9,12 +9,14 @@ use crate::pruning::{
 };
 use glob::Pattern;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
 use perf4sight_onnx::{KeptPositions, Magnitudes};
-use perf4sight_report::{Rows, Table};
-use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, number, path, text, word};
+use perf4sight_report::{Table, TableBuilder};
+use perf4sight_verb::config::{
+    Conflicts, Setting, SettingTable as Settings, SettingValues, flag, integer, number, path, text, word,
+};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -38,12 +40,12 @@ const NETWORK: Setting =
 
 const LEVEL: Setting = number("level", 0.0).required().value("PERCENT").help("Percent of all parameters to remove.");
 
-const MODE: Setting = word("mode", || RankingMode::ALL.map(RankingMode::name).to_vec()).or("random")
+const MODE: Setting = word("mode", || RankingMode::ALL.map(RankingMode::name).to_vec()).or_default("random")
     .help("Which filters are removed first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs a file with weights).");
 
-const SEED: Setting = integer("seed", 0, i64::MAX).or("0").help("Seed of the random choice.");
+const SEED: Setting = integer("seed", 0, i64::MAX).or_default("0").help("Seed of the random choice.");
 
-const KEEP: Setting = text("keep").many().value("PATTERN")
+const KEEP: Setting = text("keep").many_values().value("PATTERN")
     .help("Layers that keep all their input and output channels, as patterns of names such as 'encoder.*.attn.*'; may be given several times.");
 
 const EQUAL_PARTS: Setting = flag("equal_parts")
@@ -113,7 +115,7 @@ impl Verb for Prune {
             headline: format!(
                 "{} of the parameters are gone, from {}{}",
                 Percent(pruned.percent),
-                counted(pruned.cuts.len() as u64, "layer"),
+                count_text(pruned.cuts.len() as u64, "layer"),
                 if self.out.is_some() && !self.weights { WEIGHTLESS } else { "" }
             ),
             json: json!({
@@ -131,20 +133,20 @@ impl Verb for Prune {
 }
 
 impl Prune {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let keep = values.get::<Option<Vec<String>>>("keep")?.unwrap_or_default();
         let keep = keep.iter().map(|pattern| Pattern::new(pattern)).collect::<std::result::Result<_, _>>();
         Ok(Prune {
             network: values.get("network")?,
             level: level(values)?,
-            mode: values.named("mode", RankingMode::parse)?,
+            mode: values.parse_word("mode", RankingMode::parse)?,
             seed: values.get("seed")?,
             keep: keep.map_err(|cause| values.error("keep", cause))?,
             equal_parts: values.get("equal_parts")?,
             out: values.get("out")?,
             weights: values.get("weights")?,
             overwrite: values.get("overwrite")?,
-            dataset: values.named("dataset", Dataset::parse)?,
+            dataset: values.parse_word("dataset", Dataset::parse)?,
             extents: NetworkExtents::parse(values)?,
         })
     }
@@ -211,7 +213,7 @@ impl Prune {
 /// A line for each of the first layers that keep channels, with the reason.
 fn staying(layers: &[Unprunable]) -> String {
     let line = |stays: &Unprunable| {
-        format!("\n  {} keeps {}: {}", stays.layer, counted(stays.channels as u64, "channel"), stays.reason)
+        format!("\n  {} keeps {}: {}", stays.layer, count_text(stays.channels as u64, "channel"), stays.reason)
     };
     let more = match layers.len().saturating_sub(SHOWN) {
         0 => String::new(),
@@ -221,7 +223,7 @@ fn staying(layers: &[Unprunable]) -> String {
 }
 
 /// A percentage below 100. A value between 0 and 1 is refused, because it is likely meant as a fraction.
-fn level(values: &Values<'_>) -> Result<f64> {
+fn level(values: &SettingValues<'_>) -> Result<f64> {
     let level: f64 = values.get("level")?;
     match level {
         percent if percent == 0.0 || (1.0..100.0).contains(&percent) => Ok(percent),
@@ -238,7 +240,7 @@ fn level(values: &Values<'_>) -> Result<f64> {
 fn table(cuts: &[LayerCut]) -> Table {
     let left =
         |left: &Option<RemainingPositions>| left.as_ref().map(|left| format!("{} of {}", left.kept.len(), left.of));
-    Rows::new("Layers that are smaller", cuts)
+    TableBuilder::new("Layers that are smaller", cuts)
         .text("layer", "layer", |cut| cut.layer.clone())
         .text("operation", "operation", |cut| cut.operation.clone())
         .number("inputs", "inputs left", |cut| left(&cut.inputs))

@@ -7,7 +7,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{Context, KeyedPath};
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub const EVERY: &str = "all";
 
 impl FingerprintSource {
     /// Parses the keys `fingerprint` and `target` of a section: either fingerprints or targets, never both.
-    pub(super) fn parse(values: &Values<'_>, targets: Option<Vec<String>>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>, targets: Option<Vec<String>>) -> Result<Self> {
         // An empty list is treated like a missing key.
         let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
             return Ok(FingerprintSource::Fingerprint(values.get("fingerprint")?));

@@ -3,7 +3,7 @@
 
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{MemoryTimeline, StepPhase, TensorRole, TimelineEntry};
-use perf4sight_report::{Axis, Block, Chart, Plot, Reference, Rows, Series, StackedArea, Table};
+use perf4sight_report::{Axis, Block, Chart, Plot, Reference, Series, StackedArea, Table, TableBuilder};
 use serde_json::{Value, json};
 
 const LARGEST: usize = 10;
@@ -88,7 +88,7 @@ pub(super) fn at_peak(timeline: &MemoryTimeline) -> String {
 /// The largest tensors that are alive at the peak.
 pub(super) fn largest(timeline: &MemoryTimeline) -> Table {
     let whole = peak(timeline).total().0 as f64;
-    Rows::new("The largest tensors at the peak", timeline.alive.tensors.iter().take(LARGEST))
+    TableBuilder::new("The largest tensors at the peak", timeline.alive.tensors.iter().take(LARGEST))
         .text("layer", "layer", |tensor| tensor.layer.clone())
         .text("component", "what of it", |tensor| tensor.role.name())
         .number("memory_bytes", "memory", |tensor| tensor.bytes)
@@ -99,7 +99,7 @@ pub(super) fn largest(timeline: &MemoryTimeline) -> Table {
 pub(super) fn components(timeline: &MemoryTimeline) -> Table {
     let whole = peak(timeline).total().0 as f64;
     let parts = TensorRole::ALL.map(|role| (role, peak(timeline).bytes[role as usize])).into_iter();
-    Rows::new("What is in memory at the peak", parts.filter(|(_, bytes)| *bytes > 0))
+    TableBuilder::new("What is in memory at the peak", parts.filter(|(_, bytes)| *bytes > 0))
         .text("component", "component", |(role, _)| role.name())
         .number("memory_bytes", "memory", |(_, bytes)| Bytes(*bytes))
         .number("share_percent", "share", |(_, bytes)| Percent(100.0 * *bytes as f64 / whole))

@@ -11,7 +11,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Step};
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
@@ -39,13 +39,18 @@ pub(super) struct WantedStep {
 
 impl WantedStep {
     /// Parses the settings that both sections share; output files have one of these endings.
-    pub fn parse(values: &Values<'_>, targets: Option<Vec<String>>, batches: &[u64], endings: &[&str]) -> Result<Self> {
-        let stage = values.named("stage", Stage::parse)?;
+    pub fn parse(
+        values: &SettingValues<'_>,
+        targets: Option<Vec<String>>,
+        batches: &[u64],
+        endings: &[&str],
+    ) -> Result<Self> {
+        let stage = values.parse_word("stage", Stage::parse)?;
         let changes = step::changes(values, &[stage])?;
         // The settings of the fingerprints' step are only known when they are loaded.
         step::check_batches(values, changes.of(Step::published(stage)), batches)?;
         let source = FingerprintSource::parse(values, targets)?;
-        let written = asking::OF_TARGETS.into_iter().find(|key| values.says(key));
+        let written = asking::OF_TARGETS.into_iter().find(|key| values.is_set(key));
         if let (FingerprintSource::Fingerprint(_), Some(key)) = (&source, written) {
             let error = values.error(key, "a fingerprint answers for steps as they were measured");
             return Err(error.help(format!("leave out {key}, or name a kind of device with target")));

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::layout::layouts;
     use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, NodeId, Shape, Window};
-    use perf4sight_step::workload::{Lists, Stage, Step};
+    use perf4sight_step::workload::{AutocastDevice, Stage, Step};
 
     /// PyTorch 2.15's profiler sees a convolution copy the part that it gets of a joined gradient, and none that it gets whole.
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         let bent = builder.add("bent", Op::Activation(Activation::Relu), &[joined]).unwrap();
         let network = builder.finish(bent);
         let tracked = vec![true; network.nodes().len()];
-        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (Lists::Processor, 2));
+        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (AutocastDevice::Processor, 2));
         let arriving = gradient_layouts(&network, &layouts, Loss::CrossEntropy);
         let is_whole = |id: NodeId| arriving[id.index()].as_ref().map(TensorLayout::is_contiguous);
         assert_eq!([joined, one, other].map(is_whole), [Some(true), Some(false), Some(false)]);
@@ -152,7 +152,7 @@ mod tests {
         let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[image, back]).unwrap();
         let network = builder.finish(sum);
         let tracked = vec![true; network.nodes().len()];
-        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (Lists::Processor, 2));
+        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (AutocastDevice::Processor, 2));
         let arriving = gradient_layouts(&network, &layouts, Loss::CrossEntropy);
         let image = TensorLayout::contiguous(vec![2, 8, 4, 4]);
         // The gradient of the sum is passed on to the image and, permuted, to the layer: [2, 4, 4, 8] with strides

@@ -2,7 +2,7 @@
 
 use super::TensorLayout;
 use perf4sight_network::{ChannelsLast, Embedding, Network, Node, NodeId, Op, PytorchRun};
-use perf4sight_step::workload::{Lists, Step};
+use perf4sight_step::workload::{AutocastDevice, Step};
 
 /// For every node, the layout of its result by kernels of a kind for so many samples; `tracked` marks the nodes for which autograd computes
 /// a gradient.
@@ -10,7 +10,7 @@ pub(crate) fn layouts(
     network: &Network,
     step: Step,
     tracked: &[bool],
-    (kernels, batch): (Lists, u64),
+    (kernels, batch): (AutocastDevice, u64),
 ) -> Vec<TensorLayout> {
     let mut layouts: Vec<TensorLayout> = Vec::with_capacity(network.nodes().len());
     for node in network.nodes() {
@@ -18,7 +18,7 @@ pub(crate) fn layouts(
         let sizes: Vec<u64> = std::iter::once(batch).chain(dims).collect();
         let inputs: Vec<&TensorLayout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
         let math = uses_math_kernel(network, node, (step, tracked), &inputs);
-        let is_shuffled = kernels == Lists::Processor && is_shuffled(network, node, &layouts);
+        let is_shuffled = kernels == AutocastDevice::Processor && is_shuffled(network, node, &layouts);
         let layout = match is_channels_last(network, node) || is_shuffled {
             true => TensorLayout::channels_last(sizes),
             false => result(node, sizes, &inputs, (math, reads_row(network, node))),

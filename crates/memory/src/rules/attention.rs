@@ -7,7 +7,7 @@ use super::rule::{MemoryRule, SavedTensor};
 use crate::amount::{BatchBytes, product};
 use crate::layout::{TensorLayout, uses_math_kernel};
 use perf4sight_network::{AuxiliaryResult, Op, OperationFacts};
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
 pub(super) fn rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let read = [0, 1, 2].map(|input| operation.layout(input));
@@ -23,7 +23,7 @@ pub(super) fn rule(rule: MemoryRule, operation: StepOperation, facts: &Operation
 fn flash(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let sums = match facts.auxiliary {
         Some(AuxiliaryResult::Sums(queries)) => {
-            Some(Keep(BatchBytes::per_sample(product([Number::Fp32.bytes(), queries]))))
+            Some(Keep(BatchBytes::per_sample(product([NumberFormat::Fp32.bytes(), queries]))))
         }
         None
         | Some(
@@ -63,7 +63,7 @@ fn blocks(operation: StepOperation) -> [Option<BatchBytes>; 2] {
     let scores = product([rows, columns]);
     // Products are of numbers as they are read.
     let [again, twice] = if operation.is_low() { [1, 2] } else { [0, 0] }.map(|times| times * operation.number());
-    let single = Number::Fp32.bytes();
+    let single = NumberFormat::Fp32.bytes();
     let forward = single * (scores + rows * (2 + features)) + again * scores;
     let backward = single * (2 * scores + rows) + twice * scores;
     [forward, backward].map(|bytes| Some(BatchBytes::constant(threads.saturating_mul(bytes))))

@@ -8,7 +8,7 @@ use super::rule::RuleAction;
 use super::rule::RuleAction::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::small_products::lists;
 use crate::amount::{BatchBytes, product};
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
 /// What aligns lists of products, of the result and of the input's gradient.
 const FORWARD: u64 = 4096;
@@ -72,7 +72,7 @@ impl BlockedConvolution<'_> {
     /// Sums of filters in single precision, while the gradient in fewer bits is computed.
     fn sums_of(&self, gradient: BatchBytes) -> Vec<RuleAction> {
         match self.sums_apart() {
-            true => vec![Take(gradient.times(Number::Fp32.bytes()).divided_by(self.operation.number())), Drop(0)],
+            true => vec![Take(gradient.times(NumberFormat::Fp32.bytes()).divided_by(self.operation.number())), Drop(0)],
             false => Vec::new(),
         }
     }

@@ -30,7 +30,7 @@ use perf4sight_network::{
     Interpolation, Node, Op, OperationFacts, OperationNature, PytorchRun, ReductionKind, ResultStorage, Shape, TopK,
 };
 use perf4sight_platform::{DropoutMask, SavedRectifier};
-use perf4sight_step::workload::{Lists, Number};
+use perf4sight_step::workload::{AutocastDevice, NumberFormat};
 use rule::RuleAction::{
     Drop, InputGradient, Keep, Output, PassGradient, PassWeightGradient, Resident, Reuse, Take, WeightGradient,
 };
@@ -80,16 +80,8 @@ fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts)
         }
         OperationNature::Input | OperationNature::Parameter => plain(rule, operation, facts),
         OperationNature::Attention => attention::rule(rule, operation, facts),
-        OperationNature::Normalisation => {
-            let rule = in_rows(with_own_gradient(plain(rule, operation, facts), operation), operation);
-            if operation.within_kernels { on_dense_gradient(rule, operation) } else { rule }
-        }
-        OperationNature::Softmax => {
-            let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
-            let rule = in_rows(plain(rule, operation, facts), operation);
-            // `contiguous` of the gradient in SoftMax.cpp.
-            if is_turned && operation.within_kernels { rule.copying_gradient(operation.output()) } else { rule }
-        }
+        OperationNature::Normalisation => normalisation(rule, operation, facts),
+        OperationNature::Softmax => softmax(rule, operation, facts),
         OperationNature::Activation(_) if operation.node.runs == PytorchRun::WithReader => {
             rule.forward([Output]).saves([SavedTensor::Input(0)]).backward([InputGradient(0)])
         }
@@ -111,6 +103,18 @@ fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts)
             recurrent::rule(plain(rule, operation, facts), operation, &unknown.op_type)
         }
     }
+}
+
+fn normalisation(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let rule = in_rows(with_own_gradient(plain(rule, operation, facts), operation), operation);
+    if operation.within_kernels { on_dense_gradient(rule, operation) } else { rule }
+}
+
+fn softmax(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
+    let rule = in_rows(plain(rule, operation, facts), operation);
+    // `contiguous` of the gradient in SoftMax.cpp.
+    if is_turned && operation.within_kernels { rule.copying_gradient(operation.output()) } else { rule }
 }
 
 /// The tensors that an operation holds between steps: trained weights, or constants, which are buffers.
@@ -212,7 +216,7 @@ fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFact
     } else if let Op::TopK(TopK { places: true, .. }) = operation.node.op {
         rule.forward([result, integers, Output, Drop(0), Drop(0)])
     } else if averages_cast(operation) {
-        let wide = |elements: u64| Take(BatchBytes::per_sample(Number::Fp32.bytes().saturating_mul(elements)));
+        let wide = |elements: u64| Take(BatchBytes::per_sample(NumberFormat::Fp32.bytes().saturating_mul(elements)));
         let [sums, copy] =
             [operation.node.shape.elements(), operation.network.input_of(operation.node, 0).elements()].map(wide);
         let rule = plain(rule, operation, facts);
@@ -250,7 +254,7 @@ fn averages_cast(operation: StepOperation) -> bool {
     let op = &operation.node.op;
     let is_mean =
         matches!(op, Op::Reduce { reduction: ReductionKind::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
-    is_mean && operation.within_kernels && operation.is_low() && operation.platform.lists() == Lists::Processor
+    is_mean && operation.within_kernels && operation.is_low() && operation.platform.lists() == AutocastDevice::Processor
 }
 
 /// Height and width together up to which a processor resizes images channel by channel (`_use_vectorized_kernel_cond_2d` in UpSampleKernel.cpp).
@@ -262,7 +266,7 @@ fn resizes_by_channels(operation: StepOperation) -> bool {
     let takes_them = matches!(interpolation, Interpolation::Nearest | Interpolation::Linear);
     let is_small = image[0] > 1 && image.iter().sum::<usize>() <= SMALL_IMAGE;
     let lies_apart = operation.node.shape.channels() > 1 && !operation.layout(0).is_channels_last();
-    let of_processor = operation.within_kernels && operation.platform.lists() == Lists::Processor;
+    let of_processor = operation.within_kernels && operation.platform.lists() == AutocastDevice::Processor;
     takes_them && is_small && lies_apart && of_processor
 }
 
@@ -444,7 +448,7 @@ fn in_variance(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
 /// ActivationLogSigmoidKernel.cu).
 fn without_buffer(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let reads_part = operation.network.node(operation.node.inputs[0]).runs == PytorchRun::WithReader;
-    match reads_part && operation.platform.lists() == Lists::Accelerator {
+    match reads_part && operation.platform.lists() == AutocastDevice::Accelerator {
         true => MemoryRule { saves: Vec::new(), ..rule },
         false => rule,
     }

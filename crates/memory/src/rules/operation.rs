@@ -5,7 +5,7 @@ use crate::amount::BatchBytes;
 use crate::layout::{TensorLayout, reads_row};
 use perf4sight_network::{BorrowedMemory, Conv, ElementKind, Network, Node, NodeId, NumberTypes};
 use perf4sight_platform::{ConvolutionQuery, ConvolutionWorkspace, Platform};
-use perf4sight_step::workload::{Lists, Number, Step};
+use perf4sight_step::workload::{AutocastDevice, NumberFormat, Step};
 
 /// One operation of a network, on a device, within a step.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ impl<'a> StepOperation<'a> {
 
     /// Whether it computes with fewer bits than single precision has.
     pub fn is_low(&self) -> bool {
-        self.number() < Number::Fp32.bytes()
+        self.number() < NumberFormat::Fp32.bytes()
     }
 
     /// The conversions of its operands; `weights` are their elements.
@@ -60,7 +60,7 @@ impl<'a> StepOperation<'a> {
             let is_cast = self.numbers[input.index()].result != own.result;
             (is_cast && self.network.node(*input).element == ElementKind::Number).then(|| self.input(index))
         };
-        let is_cast = own.weights != self.step.precision.held();
+        let is_cast = own.weights != self.step.precision.held_format();
         let weight =
             |elements: &u64| is_cast.then(|| BatchBytes::constant(own.weights.bytes().saturating_mul(*elements)));
         OperandCasts {
@@ -73,8 +73,8 @@ impl<'a> StepOperation<'a> {
     fn cast_by(&self) -> CastBy {
         match (self.network.promotes(self.node, self.platform.lists()), self.platform.lists()) {
             (false, _) => CastBy::Autocast,
-            (true, Lists::Processor) => CastBy::Kernel,
-            (true, Lists::Accelerator) => CastBy::KernelWithoutCopy,
+            (true, AutocastDevice::Processor) => CastBy::Kernel,
+            (true, AutocastDevice::Accelerator) => CastBy::KernelWithoutCopy,
         }
     }
 

@@ -9,7 +9,7 @@ use super::rule::{MemoryRule, RuleAction, SavedTensor, borrowing};
 use crate::amount::{BatchBytes, product};
 use perf4sight_network::op::{NodePosition, continued};
 use perf4sight_network::{KeptReading, Node, Op, OperationNature};
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
 /// A file does not tell all that a layer keeps; other sizes than the measured ones keep up to a quarter more or less (docs/accuracy/simulated-memory.md).
 const QUARTERS: u64 = 4;
@@ -287,7 +287,7 @@ impl RecurrentLayer {
 
     /// What one direction keeps for backward: gates, states and room for their gradients.
     fn workspace(&self) -> BatchBytes {
-        let float = Number::Fp32.bytes();
+        let float = NumberFormat::Fp32.bytes();
         let widest = self.features.max(self.hidden);
         let [states, gradients] = [self.number, float].map(|number| RecurrentLayer::row(widest, number));
         let cells = 2 * self.hidden * (self.number + float);
@@ -343,7 +343,7 @@ impl RecurrentLayer {
 
     fn borrowed_in_inference(&self) -> BatchBytes {
         let states = 2 * RecurrentLayer::row(self.features.max(self.hidden), self.number);
-        let cells = 2 * self.hidden * Number::Fp32.bytes();
+        let cells = 2 * self.hidden * NumberFormat::Fp32.bytes();
         let of_step = self.gates() + 2 * RecurrentLayer::row(self.hidden, self.number);
         self.weights_by_gates().plus(BatchBytes::per_sample(product([self.steps + 1, states + cells]) + of_step))
     }

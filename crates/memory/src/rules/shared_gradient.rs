@@ -5,7 +5,7 @@
 use super::balance::{FilterGradientWork, ROWS, ThreadDivision, best_part, summed_jobs};
 use crate::amount::product;
 use perf4sight_network::Shape;
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
 /// What a part of a scratchpad takes more than its contents.
 const PART: u64 = 128;
@@ -43,8 +43,8 @@ impl FilterGradient<'_> {
     /// Bytes of the scratchpad, for filters and for the bias.
     pub fn scratchpad(&self) -> [u64; 2] {
         let ([inputs, outputs], blocks) = (self.filled(), self.blocks());
-        let filters = product([Number::Fp32.bytes(), self.groups, inputs, outputs, self.area]);
-        let bias = product([Number::Fp32.bytes(), self.groups, outputs]);
+        let filters = product([NumberFormat::Fp32.bytes(), self.groups, inputs, outputs, self.area]);
+        let bias = product([NumberFormat::Fp32.bytes(), self.groups, outputs]);
         let [jobs, of_bias] = [product(blocks), blocks[1]].map(|jobs| product([jobs, self.groups]));
         let (learned, threads) = if self.of[1] < WIDE {
             (reduced(self.threads, jobs, self.samples, filters / jobs), self.threads)

@@ -6,7 +6,7 @@
 
 use crate::amount::product;
 use perf4sight_network::Shape;
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
 /// Bytes that lists and masks are rounded up to, numbers that buffers are.
 const PAGE: u64 = 4096;
@@ -48,8 +48,8 @@ impl StridedConvolution<'_> {
         let row = product([width.next_multiple_of(stride), stride, self.made.channels() as u64]);
         let row = if is_uneven { row.next_multiple_of(PAGE) } else { 0 };
         // In fewer bits a row is summed in single precision, a block of channels at a time.
-        let is_summed = self.number < Number::Fp32.bytes();
-        let sums = if is_summed { product([Number::Fp32.bytes(), BLOCK, width.div_ceil(stride)]) } else { 0 };
+        let is_summed = self.number < NumberFormat::Fp32.bytes();
+        let sums = if is_summed { product([NumberFormat::Fp32.bytes(), BLOCK, width.div_ceil(stride)]) } else { 0 };
         // A mask of the parts that are copied, and what aligns lists, images, masks, rows and sums.
         let each = product([self.number, image.saturating_add(row)]).saturating_add(PAGE + sums);
         let aligned = PAGE * (3 + u64::from(is_uneven) + u64::from(is_summed));

@@ -12,7 +12,7 @@ use super::rule::RuleAction;
 use super::rule::RuleAction::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::amount::{BatchBytes, product};
 use perf4sight_network::Shape;
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
 impl BlockedConvolution<'_> {
     /// The result of a 1x1 kernel: each thread sums an image of it, and first gathers the pixels that a stride reads.
@@ -43,7 +43,7 @@ impl BlockedConvolution<'_> {
     /// Sums of a whole image for each thread.
     fn summed(&self, image: &Shape) -> BatchBytes {
         let channels = (image.channels() as u64).next_multiple_of(self.block);
-        BatchBytes::constant(product([self.threads, Number::Fp32.bytes(), channels, pixels(image)]))
+        BatchBytes::constant(product([self.threads, NumberFormat::Fp32.bytes(), channels, pixels(image)]))
     }
 
     fn gathered_by_threads(&self) -> BatchBytes {
@@ -58,7 +58,7 @@ impl BlockedConvolution<'_> {
     /// jit_avx512_core_bf16_conv_kernel.cpp, from which the weights are taken).
     fn sums_of_filters(&self) -> [BatchBytes; 2] {
         let (filters, number) = (self.filters_of_gradient(), self.operation.number());
-        let sums = filters.times(Number::Fp32.bytes()).divided_by(number);
+        let sums = filters.times(NumberFormat::Fp32.bytes()).divided_by(number);
         let in_groups = self.kernel.groups > 1;
         let turned = match (in_groups, self.kernel.is_point()) {
             (true, _) => BatchBytes::constant(0),

@@ -216,15 +216,15 @@ impl<'a> StepContext<'a> {
     /// Bytes of one of the network's results, or of its gradient, as the loss reads it: autocast casts it back (`cross_entropy_loss`;
     /// `log_softmax` and `nll_loss` on CUDA).
     pub fn scores(&self, output: NodeId) -> BatchBytes {
-        BatchBytes::tensor(&self.network.node(output).shape, self.step.precision.held().bytes())
+        BatchBytes::tensor(&self.network.node(output).shape, self.step.precision.held_format().bytes())
     }
 
     pub fn casts_result(&self, output: NodeId) -> bool {
-        self.operations.numbers[output.index()].result != self.step.precision.held()
+        self.operations.numbers[output.index()].result != self.step.precision.held_format()
     }
 
     /// Bytes of a scalar such as the loss.
     pub fn scalar(&self) -> BatchBytes {
-        BatchBytes::constant(self.step.precision.held().bytes())
+        BatchBytes::constant(self.step.precision.held_format().bytes())
     }
 }

@@ -79,7 +79,7 @@ impl PlacedSegment {
     /// Its effect where requests are rounded up to a multiple of `round`; none where it frees earlier tensors, or the
     /// profiler reads its counters within it.
     pub fn summary(&self, round: u64, batch: u64) -> Option<SegmentSummary> {
-        *self.segment.summaries.of((self.has_gradients, round, batch), || self.summarise(round, batch))
+        *self.segment.summaries.get_or_compute((self.has_gradients, round, batch), || self.summarise(round, batch))
     }
 
     fn summarise(&self, round: u64, batch: u64) -> Option<SegmentSummary> {

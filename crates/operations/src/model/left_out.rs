@@ -6,7 +6,7 @@ use crate::gpus::sheet;
 use crate::row::OperationRow;
 use perf4sight_base::error::Result;
 use perf4sight_base::stats::{mean, percentile};
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,13 +78,13 @@ impl LeftOutGroups {
     /// alone.
     pub fn mean_percent(&self) -> (f64, Option<[f64; 2]>) {
         let means: Vec<f64> = self.groups.iter().map(|group| group.mean_percent).collect();
-        (mean(&means), Summary::of(&means).and_then(|summary| summary.interval))
+        (mean(&means), ValueSummary::compute(&means).and_then(|summary| summary.interval))
     }
 
     /// The same of sums over a network.
     pub fn total_percent(&self) -> (f64, Option<[f64; 2]>) {
         let totals: Vec<f64> = self.groups.iter().map(|group| group.total_percent).collect();
-        (mean(&totals), Summary::of(&totals).and_then(|summary| summary.interval))
+        (mean(&totals), ValueSummary::compute(&totals).and_then(|summary| summary.interval))
     }
 
     /// The mean error in percent of a class, and its rows.

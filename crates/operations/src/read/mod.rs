@@ -14,7 +14,7 @@ pub use table::read as read_table;
 use crate::gpus::sheet;
 use crate::row::OperationRow;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ impl MeasuredOperations {
     /// What was left out, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let sentence =
-            |(why, count): (&String, &usize)| format!("{} not used: {why}", counted(*count as u64, "operation"));
+            |(why, count): (&String, &usize)| format!("{} not used: {why}", count_text(*count as u64, "operation"));
         let empty = self.without_rows.iter().map(|folder| format!("nothing of {} is used", folder.display()));
         self.left_out.iter().map(sentence).chain(empty).chain(self.doubts.iter().cloned()).collect()
     }

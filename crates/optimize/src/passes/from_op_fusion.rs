@@ -8,7 +8,7 @@ use crate::search::{BYTES_OF_OPERATION, ContinueSearch, FusionClass, UnitGraph};
 use crate::start::RecordedStart;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_replay::graph::NodeId;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -63,7 +63,7 @@ impl OptimizationPass for FromOpFusion {
         let groups = BucketFusion::of_ends(&gradients, link, ends);
         let change = format!(
             "Horovod, BytePS: the gradients of each group of operations together, in {}",
-            counted(groups.ends.len() as u64, "bucket")
+            count_text(groups.ends.len() as u64, "bucket")
         );
         found.others.push(ChangeProposal::new(
             NAME,

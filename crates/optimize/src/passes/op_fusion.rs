@@ -10,7 +10,7 @@ use crate::search::{ContinueSearch, EvaluatedMove, FusionState, SearchWalk, Unit
 use crate::start::RecordedStart;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_operations::class_of;
 use perf4sight_replay::graph::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,7 +223,7 @@ fn interrupted(walks: &[SearchWalk<'_>]) -> Option<String> {
     walks.iter().any(|walk| !walk.has_ended()).then(|| {
         format!(
             "the search was interrupted after {}; the best so far counts, and the same command goes on",
-            counted(evaluated, "move")
+            count_text(evaluated, "move")
         )
     })
 }
@@ -266,7 +266,7 @@ fn fusion_text(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let more = counts.len().saturating_sub(NAMED);
-    let named = counts.iter().take(NAMED).map(|(pattern, count)| format!("{pattern} ({})", counted(*count, "time")));
+    let named = counts.iter().take(NAMED).map(|(pattern, count)| format!("{pattern} ({})", count_text(*count, "time")));
     let more = (more > 0).then(|| format!("{more} more kinds"));
     named.chain(more).collect::<Vec<_>>().join(", ")
 }

@@ -7,7 +7,7 @@ use crate::fusion::{self, AllReduceLink, BucketChoice, BucketFusion, ReadyGradie
 use crate::search::ContinueSearch;
 use crate::start::RecordedStart;
 use perf4sight_base::error::Result;
-use perf4sight_base::units::{Milliseconds, counted};
+use perf4sight_base::units::{Milliseconds, count_text};
 use perf4sight_replay::buckets::{BucketLimits, buckets_of_groups};
 use perf4sight_replay::what_if::{StepChange, WhatIfOutcome, parse};
 use std::sync::Arc;
@@ -128,9 +128,9 @@ pub(super) fn free_words(
     let mut words = format!("HOROVOD_FUSION_THRESHOLD={threshold}");
     if own.ends != free.ends {
         let step = Milliseconds(predict(&own)?.after.time / 1e6);
-        words = format!("{words} alone makes {}: {step}", counted(own.ends.len() as u64, "bucket"));
+        words = format!("{words} alone makes {}: {step}", count_text(own.ends.len() as u64, "bucket"));
     }
-    let buckets = counted(free.ends.len() as u64, "bucket");
+    let buckets = count_text(free.ends.len() as u64, "bucket");
     Ok(format!("Horovod, BytePS: {buckets} of {MAPPING} ({words})"))
 }
 

@@ -21,7 +21,7 @@ use ndarray::Array1;
 use parameters::{LogParameters, PRIORS, medians};
 use parts::PreparedPlan;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_operations::FitProgress;
 use posterior::{MarginalModel, StepPosterior};
 use serde::{Deserialize, Serialize};
@@ -235,7 +235,9 @@ pub(crate) fn expected_ms(plan: &TransformerPlan) -> f64 {
 fn check(rows: &[MeasuredPlan]) -> Result<()> {
     let expected = format!("{LEAST_ROWS} to {MOST_ROWS} measured plans");
     if !(LEAST_ROWS..=MOST_ROWS).contains(&rows.len()) {
-        return Err(Error::input(format!("{} to fit", counted(rows.len() as u64, "measured plan"))).expected(expected));
+        return Err(
+            Error::input(format!("{} to fit", count_text(rows.len() as u64, "measured plan"))).expected(expected)
+        );
     }
     rows.iter().try_for_each(|row| {
         row.plan.check()?;

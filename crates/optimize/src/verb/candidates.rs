@@ -8,8 +8,8 @@ use crate::plans_csv::{self, PlanRow};
 use crate::staged::{MeasuredStagedPlan, PredictedStagedPlan, StagedModel};
 use crate::step::{PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Bytes, counted};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_base::units::{Bytes, count_text};
+use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_verb::Context;
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::path::Path;
 const NETWORK: [&str; 5] = ["hidden", "heads", "layers", "sequence", "vocabulary"];
 
 /// Cells under their columns.
-type NumberCells = Vec<(Column, Cell)>;
+type NumberCells = Vec<(TableColumn, Cell)>;
 
 /// A plan with what is predicted of it.
 #[derive(Debug, Clone)]
@@ -167,10 +167,10 @@ fn staged_candidate(
 ) -> CandidatePlan {
     let plan = &measured.plan;
     let numbers: NumberCells = vec![
-        (Column::text("plan", "plan"), plan.name.as_str().into()),
-        (Column::number("stages", "stages"), plan.stages.len().into()),
-        (Column::number("replicas", "replicas"), plan.replicas().into()),
-        (Column::number("micro_batch", "micro batch"), plan.micro_batch.into()),
+        (TableColumn::text("plan", "plan"), plan.name.as_str().into()),
+        (TableColumn::number("stages", "stages"), plan.stages.len().into()),
+        (TableColumn::number("replicas", "replicas"), plan.replicas().into()),
+        (TableColumn::number("micro_batch", "micro batch"), plan.micro_batch.into()),
     ];
     let step = predicted.step_s;
     CandidatePlan {
@@ -192,7 +192,7 @@ fn given_twice(rows: &[PlanRow]) -> Option<String> {
     let lines = rows.iter().map(|row| (row.line, *first.entry(row.plan.numbers()).or_insert(row.line)));
     let again: Vec<(usize, usize)> = lines.filter(|(line, first)| line != first).collect();
     let (line, first) = again.first()?;
-    let plans = counted(rows.len() as u64, "plan");
+    let plans = count_text(rows.len() as u64, "plan");
     Some(format!(
         "{} of {plans} repeat another, and are ranked as often: line {line} has the plan of line {first}",
         again.len()
@@ -214,13 +214,13 @@ fn check_network(plans: &[TransformerPlan], differing: &[usize]) -> Result<()> {
 pub(super) fn table(candidates: &[CandidatePlan], numbers: fn(&CandidatePlan) -> &NumberCells) -> Table {
     let described = candidates.first().into_iter().flat_map(numbers).map(|(column, _)| column.clone());
     let predicted = [
-        Column::number("samples_per_second", "samples/s"),
-        Column::number("predicted_ms", "step (ms)"),
-        Column::number("low_ms", "from (ms)"),
-        Column::number("high_ms", "to (ms)"),
-        Column::number("peak_bytes", "memory, about"),
-        Column::text("fits", "fits"),
-        Column::text("unmeasured", "never measured"),
+        TableColumn::number("samples_per_second", "samples/s"),
+        TableColumn::number("predicted_ms", "step (ms)"),
+        TableColumn::number("low_ms", "from (ms)"),
+        TableColumn::number("high_ms", "to (ms)"),
+        TableColumn::number("peak_bytes", "memory, about"),
+        TableColumn::text("fits", "fits"),
+        TableColumn::text("unmeasured", "never measured"),
     ];
     let mut table = Table::new(
         "Plans: those that fit, those that may, those that do not; each the fastest first",

@@ -4,9 +4,9 @@ use super::candidates::{self, BudgetFit, CandidatePlan};
 use crate::model_file;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::{Bytes, counted};
-use perf4sight_report::{Column, significant};
-use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary};
+use perf4sight_base::units::{Bytes, count_text};
+use perf4sight_report::{TableColumn, significant};
+use perf4sight_verb::{Context, KeyedPath, Outline, Summary, TableFinding};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -36,9 +36,9 @@ impl ChoosePlan {
         Ok(Summary {
             answer: answer_text(best, &candidates),
             tables: vec![candidates::table(&candidates, |one| &one.differing)],
-            findings: vec![Finding {
+            findings: vec![TableFinding {
                 about: best.name.clone(),
-                column: Column::number("predicted_ms", "step (ms)"),
+                column: TableColumn::number("predicted_ms", "step (ms)"),
                 cell: best.step_ms.into(),
             }],
             files: self.out.iter().map(|out| ("plans", out.clone())).collect(),
@@ -78,7 +78,7 @@ impl ChoosePlan {
         let leanest =
             leanest.map_or(String::new(), |one| format!("; the leanest takes about {}: {}", one.peak, one.name));
         let budget = self.memory_budget.map_or(String::new(), |budget| format!(" into {budget}"));
-        Error::unfit(format!("none of {} fits{budget}{leanest}", counted(candidates.len() as u64, "plan")))
+        Error::unfit(format!("none of {} fits{budget}{leanest}", count_text(candidates.len() as u64, "plan")))
             .help("more tensor or pipeline parallelism, a smaller micro-batch, or more memory (memory_budget)")
     }
 }
@@ -112,7 +112,7 @@ fn rivals(best: &CandidatePlan, candidates: &[CandidatePlan]) -> String {
     match others.filter(|one| one.rate_at(one.interval_ms.0) >= best.rate_at(best.interval_ms.1)).count() {
         0 if may_fit => "No other one that surely fits can be as fast, by the intervals.".to_owned(),
         0 => "No other one can be as fast, by the intervals.".to_owned(),
-        count => format!("{} may be as fast, by the intervals.", counted(count as u64, "other plan")),
+        count => format!("{} may be as fast, by the intervals.", count_text(count as u64, "other plan")),
     }
 }
 

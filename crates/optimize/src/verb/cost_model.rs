@@ -14,14 +14,14 @@ use crate::plans_csv::{self, PlanRow};
 use crate::staged::NetworkShape;
 use crate::step::{LeftOutPlans, LeftOutRow, PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_base::{overwrite, stats};
 use perf4sight_replay::verb::analyze;
-use perf4sight_report::{Cell, Column, Progress, Table, significant};
-use perf4sight_verb::config::Missing::Unset;
-use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, path, text, word};
+use perf4sight_report::{Cell, Progress, Table, TableColumn, significant};
+use perf4sight_verb::config::DefaultValue::Unset;
+use perf4sight_verb::config::{Setting, SettingTable as Settings, SettingValues, flag, path, text, word};
 use perf4sight_verb::{
-    Context, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+    Context, CountedNoun, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb, VerbSpec,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub static SPEC: Spec = Spec {
         about: "fits a model of steps on measured plans of parallel training, or of operations on traces of several GPUs",
         groups: &[&[PLANS, ALLREDUCE, LAYERS, LINKS, SHAPE, OPERATIONS, ROWS, OUT, OVERWRITE]],
     },
-    subject: Noun { one: "model", several: "models" },
+    subject: CountedNoun { one: "model", several: "models" },
     parse: |values| match operations(values)? {
         Some(folder) => Ok(Box::new(train_operations(values, folder, values.get("out")?)?)),
         None => Ok(Box::new(TrainModel::parse(values, values.get("out")?)?)),
@@ -100,7 +100,7 @@ const SUB_OPTION: Setting = word("sub_option", || vec![operations::TRAIN_GPU, op
     .help("Of --option: train_gpu fits operations of several GPUs, train_amp of both precisions.");
 
 const PATH: Setting = path("path")
-    .many()
+    .many_values()
     .on_command_line()
     .requires("option")
     .value("DIR")
@@ -109,10 +109,10 @@ const PATH: Setting = path("path")
 const PLANS: Setting = path("plans").value("FILE")
     .help("Plans, one a row: gpus, global_batch, micro_batch, hidden, heads, layers, sequence, tensor_parallel, data_parallel, pipeline_parallel; to fit, with step_ms or step_s. Or JSON of plans in stages, as Sailor writes it.");
 
-const ALLREDUCE: Setting = path("allreduce").many().value("FILE")
+const ALLREDUCE: Setting = path("allreduce").many_values().value("FILE")
     .help("Times of all-reduces by bytes: output of all_reduce_perf, or CSV whose name ends in the number of ranks; may be given several times.");
 
-const LAYERS: Setting = path("layers").many().value("FILE.json")
+const LAYERS: Setting = path("layers").many_values().value("FILE.json")
     .help("For plans in JSON: times of layers by micro-batch, tensor degree and layer, a file for each kind of GPU, which its name ends in.");
 
 const LINKS: Setting = path("links")
@@ -124,7 +124,7 @@ const SHAPE: Setting = text("shape")
     .help("For plans in JSON: the network, such as hidden=1024,heads=16,sequence=2048,vocabulary=50272.");
 
 const OUT: Setting = path("out")
-    .or("model.json")
+    .or_default("model.json")
     .or_on_command_line(Unset)
     .value("FILE")
     .help("Where to write the model, and its page (.html) next to it. On the command line, predict writes its predictions here, as CSV.");
@@ -154,7 +154,7 @@ pub struct PredictPlans {
     pub(super) overwrite: bool,
 }
 
-fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+fn parse(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
     if let Some(sub_option) = values.get::<Option<String>>("sub_option")? {
         return Ok(Box::new(operations::published(values, &sub_option)?));
     }
@@ -173,7 +173,7 @@ fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     }
 }
 
-fn operations(values: &Values<'_>) -> Result<Option<PathBuf>> {
+fn operations(values: &SettingValues<'_>) -> Result<Option<PathBuf>> {
     values.get("operations")
 }
 
@@ -181,14 +181,14 @@ fn operations(values: &Values<'_>) -> Result<Option<PathBuf>> {
 const OF_PLANS: [&str; 5] = ["plans", "allreduce", "layers", "links", "shape"];
 
 /// Refuses settings that would change nothing.
-fn check_unused(values: &Values<'_>, keys: &[&'static str], why: &str) -> Result<()> {
+fn check_unused(values: &SettingValues<'_>, keys: &[&'static str], why: &str) -> Result<()> {
     match keys.iter().find(|key| values.writes(key)) {
         Some(key) => Err(values.error(key, why).help("leave it out")),
         None => Ok(()),
     }
 }
 
-fn train_operations(values: &Values<'_>, folder: PathBuf, out: PathBuf) -> Result<TrainOperations> {
+fn train_operations(values: &SettingValues<'_>, folder: PathBuf, out: PathBuf) -> Result<TrainOperations> {
     check_unused(values, &OF_PLANS, "this is for plans, and operations are given")?;
     check_unused(values, &["gpu"], "this is to predict, and a model is trained")?;
     let (rows, overwrite) = (values.get("rows")?, values.get("overwrite")?);
@@ -196,7 +196,7 @@ fn train_operations(values: &Values<'_>, folder: PathBuf, out: PathBuf) -> Resul
 }
 
 impl TrainModel {
-    fn parse(values: &Values<'_>, out: PathBuf) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>, out: PathBuf) -> Result<Self> {
         check_unused(values, &["gpu", "rows"], "this is for operations, and plans are given")?;
         let files = |key| -> Result<Vec<PathBuf>> { Ok(values.get::<Option<_>>(key)?.unwrap_or_default()) };
         let plans = values.get::<Option<PathBuf>>("plans")?;
@@ -213,7 +213,7 @@ impl TrainModel {
             out,
             overwrite: values.get("overwrite")?,
         };
-        train.check().map_err(|error| values.placed("plans", error))?;
+        train.check().map_err(|error| values.with_place("plans", error))?;
         Ok(train)
     }
 
@@ -235,9 +235,9 @@ impl TrainModel {
         }
     }
 
-    pub(super) fn findings(&self, left_out_percent: f64) -> Vec<Finding> {
-        let column = Column::number("left_out_percent", "error of plans left out");
-        vec![Finding { about: self.out.display().to_string(), column, cell: Percent(left_out_percent).into() }]
+    pub(super) fn findings(&self, left_out_percent: f64) -> Vec<TableFinding> {
+        let column = TableColumn::number("left_out_percent", "error of plans left out");
+        vec![TableFinding { about: self.out.display().to_string(), column, cell: Percent(left_out_percent).into() }]
     }
 
     /// The files of the model, none of which is an input.
@@ -333,7 +333,7 @@ pub(super) fn watch<'a>(progress: &'a Progress, context: &'a Context) -> impl Fn
 const COMPARED: [&str; 6] = ["gpus", "micro batch", "hidden", "tensor parallel", "data parallel", "pipeline parallel"];
 
 fn trained(model: &StepModel) -> TrainedModel {
-    let count = counted(model.rows().count() as u64, "measured plan");
+    let count = count_text(model.rows().count() as u64, "measured plan");
     let compared = |one: &&LeftOutPlans| one.value.is_none() || COMPARED.contains(&one.what.as_str());
     let off = model.rows_left_out().map(|row| 100.0 * (row.predicted_ms / row.measured.step_ms - 1.0).abs());
     let off: Vec<f64> = off.collect();
@@ -389,11 +389,11 @@ impl Section for TrainModel {
 
 fn left_out(model: &StepModel) -> Table {
     let columns = [
-        Column::text("left_out", "left out"),
-        Column::number("plans", "plans"),
-        Column::number("mean_percent", "mean error"),
-        Column::number("nine_of_ten_percent", "nine of ten within"),
-        Column::number("worst_percent", "worst"),
+        TableColumn::text("left_out", "left out"),
+        TableColumn::number("plans", "plans"),
+        TableColumn::number("mean_percent", "mean error"),
+        TableColumn::number("nine_of_ten_percent", "nine of ten within"),
+        TableColumn::number("worst_percent", "worst"),
     ];
     let mut table = Table::new("Errors of plans that were left out of the fit", columns);
     for one in model.left_out() {
@@ -404,7 +404,7 @@ fn left_out(model: &StepModel) -> Table {
 }
 
 fn parameters(model: &StepModel) -> Table {
-    let columns = [Column::text("parameter", "parameter"), Column::number("value", "value")];
+    let columns = [TableColumn::text("parameter", "parameter"), TableColumn::number("value", "value")];
     let mut table = Table::new("Parameters of the fit", columns);
     for (name, value) in model.parameters() {
         table.row([Cell::from(name), Cell::from(value)]);
@@ -413,7 +413,7 @@ fn parameters(model: &StepModel) -> Table {
 }
 
 impl PredictPlans {
-    fn parse(values: &Values<'_>, model: PathBuf, out: Option<PathBuf>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>, model: PathBuf, out: Option<PathBuf>) -> Result<Self> {
         check_unused(
             values,
             &[&OF_PLANS[1..], &["rows"]].concat(),
@@ -492,12 +492,12 @@ fn predictions(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool], place
     let is_measured = rows.iter().any(|row| row.step_ms.is_some());
     let mut columns = plan_table::columns(places, &rows[0].plan);
     columns.extend([
-        Column::number("predicted_ms", "step (ms)"),
-        Column::number("low_ms", "from (ms)"),
-        Column::number("high_ms", "to (ms)"),
+        TableColumn::number("predicted_ms", "step (ms)"),
+        TableColumn::number("low_ms", "from (ms)"),
+        TableColumn::number("high_ms", "to (ms)"),
     ]);
-    columns.extend(is_measured.then(|| Column::number("measured_ms", "measured (ms)")));
-    columns.extend([Column::text("unmeasured", "never measured"), Column::text("fitted", "fitted")]);
+    columns.extend(is_measured.then(|| TableColumn::number("measured_ms", "measured (ms)")));
+    columns.extend([TableColumn::text("unmeasured", "never measured"), TableColumn::text("fitted", "fitted")]);
     let mut table = Table::new("Predicted steps; nine of ten measurements are expected in the interval", columns);
     for ((row, step), fitted) in rows.iter().zip(steps).zip(fitted) {
         let mut cells = plan_table::cells(places, &row.plan);
@@ -518,7 +518,7 @@ fn error_sentence(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool]) ->
         let held = measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth));
         format!(
             "Predictions of {} that were not fitted are {} % off on average; measurements within their intervals: {}.",
-            counted(measured.len() as u64, "measured plan"),
+            count_text(measured.len() as u64, "measured plan"),
             significant(stats::mean(&off.collect::<Vec<_>>())),
             held.count()
         )
@@ -528,7 +528,7 @@ fn error_sentence(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_report::{Console, Mode, Settings as Output};
+    use perf4sight_report::{Console, ConsoleSettings as Output, OutputMode};
     use std::fs;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -540,7 +540,7 @@ mod tests {
     }
 
     fn context(is_cancelled: bool) -> Context {
-        let output = Output { mode: Mode::Quiet, colour: false, bars: false, width: None };
+        let output = Output { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
         let console = Console::writing_to(output, std::io::sink(), std::io::sink());
         let cancel = Arc::new(AtomicBool::new(is_cancelled));
         Context::new(console, || SystemTime::UNIX_EPOCH, cancel, PathBuf::new(), String::new())

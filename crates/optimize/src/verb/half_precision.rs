@@ -3,15 +3,15 @@
 use crate::changes::AutocastLists;
 use perf4sight_base::error::Result;
 use perf4sight_base::input_file;
-use perf4sight_verb::config::{Setting, Values, flag, path, text};
+use perf4sight_verb::config::{Setting, SettingValues, flag, path, text};
 use std::path::PathBuf;
 
 /// The settings, of `optimize` and of the published call.
 pub const SETTINGS: &[Setting] = &[
     text("amp_operations")
-        .many()
+        .many_values()
         .commas()
-        .or("[]")
+        .or_default("[]")
         .value("NAMES")
         .environment("TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_PRIORLIST_ADD")
         .help("Operations that run in half precision beyond those that PyTorch's autocast lists."),
@@ -29,7 +29,7 @@ pub const SETTINGS: &[Setting] = &[
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn autocast(values: &Values<'_>) -> Result<AutocastLists> {
+pub fn autocast(values: &SettingValues<'_>) -> Result<AutocastLists> {
     let mut also: Vec<String> = values.get("amp_operations")?;
     if let Some(file) = values.get::<Option<PathBuf>>("amp_operations_file")? {
         let text = input_file::text(&file, "read the operations in half precision")

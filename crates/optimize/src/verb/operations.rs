@@ -8,15 +8,15 @@ use super::trained::{
 };
 use crate::model_file::{self, CostModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_base::{overwrite, stats};
 use perf4sight_operations::{
     LeftOutGroup, LeftOutGroups, OperationModel, OperationRow, PredictedOperation, TimeEstimate, files_read,
     read_folder, read_table, rows_to_csv,
 };
-use perf4sight_report::{Cell, Column, Rows, Table, significant};
-use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, KeyedPath, Outline, PlannedFiles, Section, Summary, Verb};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn, significant};
+use perf4sight_verb::config::SettingValues;
+use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles, Section, Summary, TableFinding, Verb};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -56,11 +56,11 @@ const PUBLISHED: &str = ".cost_model/model.json";
 ///
 /// # Errors
 /// No path, or several.
-pub(crate) fn published(values: &Values<'_>, sub_option: &str) -> Result<TrainOperations> {
+pub(crate) fn published(values: &SettingValues<'_>, sub_option: &str) -> Result<TrainOperations> {
     let paths: Vec<PathBuf> = values.get::<Option<_>>("path")?.unwrap_or_default();
     let [folder] = paths.as_slice() else {
         return Err(values
-            .error("path", format!("{} are given", counted(paths.len() as u64, "folder")))
+            .error("path", format!("{} are given", count_text(paths.len() as u64, "folder")))
             .expected("one, with folders GPU/NETWORK/"));
     };
     let workspace = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| folder.clone());
@@ -112,10 +112,10 @@ impl Verb for TrainOperations {
         });
         let trained = trained(&model);
         let files = files.write(&CostModel::Operations(Box::new(model)), &trained, context)?;
-        let column = Column::number("left_out_percent", "error of networks left out");
+        let column = TableColumn::number("left_out_percent", "error of networks left out");
         Ok(Summary {
             answer: trained.answer,
-            findings: vec![Finding { about: self.out.display().to_string(), column, cell: Percent(off).into() }],
+            findings: vec![TableFinding { about: self.out.display().to_string(), column, cell: Percent(off).into() }],
             files: files.into_iter().chain(self.rows.iter().map(|rows| ("operations", rows.clone()))).collect(),
             json,
             tables,
@@ -143,7 +143,7 @@ fn trained(model: &OperationModel) -> TrainedModel {
     };
     TrainedModel {
         title: "A model of operations on GPUs".to_owned(),
-        subtitle: format!("Fitted on {}.", counted(model.rows() as u64, "operation")),
+        subtitle: format!("Fitted on {}.", count_text(model.rows() as u64, "operation")),
         answer: answer_text(model),
         errors: groups().map(error).collect(),
         predictions: LeftOutPredictions { what: "operation (us)", series: left_out(model).map(series).collect() },
@@ -235,8 +235,8 @@ fn answer_text(model: &OperationModel) -> String {
     };
     let known = format!(
         "{} of {} on {}: predictions of an operation of {left_out} are off by {} on average, those of the sum over a network by {}.",
-        counted(model.rows() as u64, "operation"),
-        counted(model.networks().count() as u64, "network"),
+        count_text(model.rows() as u64, "operation"),
+        count_text(model.networks().count() as u64, "network"),
         gpus.join(", "),
         with_interval(by_network.mean_percent()),
         with_interval(by_network.total_percent()),
@@ -257,7 +257,7 @@ fn left_out(model: &OperationModel) -> impl Iterator<Item = &LeftOutGroups> {
 
 fn groups(model: &OperationModel) -> Table {
     let all = left_out(model).flat_map(|one| one.groups.iter().map(|group| (one.what.as_str(), group)));
-    Rows::new("Errors of networks and GPUs that were left out of the fit", all)
+    TableBuilder::new("Errors of networks and GPUs that were left out of the fit", all)
         .text("kind", "left out", |(what, _)| *what)
         .text("left_out", "which", |(_, group)| group.name.clone())
         .number("rows", "operations", |(_, group)| group.rows)
@@ -268,7 +268,7 @@ fn groups(model: &OperationModel) -> Table {
 
 fn classes(model: &OperationModel) -> Table {
     let all = left_out(model).flat_map(|one| one.by_class().into_iter().map(|class| (one.what.as_str(), class)));
-    Rows::new("The same by class", all)
+    TableBuilder::new("The same by class", all)
         .text("kind", "left out", |(what, _)| *what)
         .text("class", "class", |(_, (class, _))| *class)
         .number("rows", "operations", |(_, (_, (rows, _)))| *rows)
@@ -277,7 +277,7 @@ fn classes(model: &OperationModel) -> Table {
 }
 
 fn parameters(model: &OperationModel) -> Table {
-    Rows::new(
+    TableBuilder::new(
         "What operations reach of the data sheets, without what trees add; of GB/s more than 100 % where caches hold what is read",
         model.parameters(),
     )
@@ -362,7 +362,7 @@ impl PredictOperations {
 
 fn table(rows: &[OperationRow], predicted: &[TimeEstimate], fitted: &[bool]) -> Table {
     let measured = |row: &OperationRow| if row.time_us > 0.0 { Cell::from(row.time_us) } else { Cell::from("") };
-    Rows::new(
+    TableBuilder::new(
         "Predicted operations; nine of ten measurements are expected in the interval",
         rows.iter().zip(predicted).zip(fitted),
     )
@@ -389,7 +389,7 @@ fn unmeasured_warning(rows: &[OperationRow], predicted: &[TimeEstimate]) -> Opti
     Some(format!(
         "{} of {} are unlike those measured of their class, mostly in size: their times rest on what is usual of GPUs ({} {}: {} to {} us)",
         unlike.len(),
-        counted(rows.len() as u64, "operation"),
+        count_text(rows.len() as u64, "operation"),
         row.operation,
         row.shapes,
         significant(least_certain.interval_us.0),
@@ -403,7 +403,7 @@ fn error_text(measured: &[(&OperationRow, &TimeEstimate)]) -> String {
     let held = measured.iter().filter(|(row, one)| (one.interval_us.0..=one.interval_us.1).contains(&row.time_us));
     format!(
         "Predictions of {} that were not fitted are {} off on average; measurements within their intervals: {}.",
-        counted(measured.len() as u64, "measured operation"),
+        count_text(measured.len() as u64, "measured operation"),
         Percent(stats::mean(&off)),
         held.count()
     )

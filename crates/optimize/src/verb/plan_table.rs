@@ -2,7 +2,7 @@
 
 use crate::plan::TransformerPlan;
 use crate::step::{LeftOutPlans, PredictedStep};
-use perf4sight_report::{Cell, Column};
+use perf4sight_report::{Cell, TableColumn};
 use perf4sight_verb::Context;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,9 @@ pub(super) fn differing_numbers(plans: &[TransformerPlan]) -> Vec<usize> {
 }
 
 /// Columns of these numbers.
-pub(super) fn columns(places: &[usize], plan: &TransformerPlan) -> Vec<Column> {
+pub(super) fn columns(places: &[usize], plan: &TransformerPlan) -> Vec<TableColumn> {
     let names = plan.numbers();
-    places.iter().map(|place| Column::number(names[*place].0, names[*place].0.replace('_', " "))).collect()
+    places.iter().map(|place| TableColumn::number(names[*place].0, names[*place].0.replace('_', " "))).collect()
 }
 
 /// Cells of these numbers.

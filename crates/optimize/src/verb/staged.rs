@@ -14,8 +14,8 @@ use crate::staged::{
 };
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::{Bytes, Percent, counted};
-use perf4sight_report::{Cell, Column, Rows, Table};
+use perf4sight_base::units::{Bytes, Percent, count_text};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn};
 use perf4sight_verb::{Context, Summary};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,7 +150,7 @@ fn different(plans: &[LeftOutPlan]) -> DistinctPlans {
 fn trained(model: &StagedModel) -> TrainedModel {
     let (time, memory) = model.left_out_percent();
     let (steps, peaks) = (model.steps_left_out(), model.peaks_left_out());
-    let count = counted(steps.len() as u64, "plan");
+    let count = count_text(steps.len() as u64, "plan");
     let errors = |plans: &[LeftOutPlan]| plans.iter().map(LeftOutPlan::off_percent).collect::<Vec<f64>>();
     let memory_words =
         memory.map_or(String::new(), |off| format!(", its memory of {}", mean_and_median(off, &errors(peaks))));
@@ -182,7 +182,7 @@ fn predictions(what: &'static str, series: &str, plans: &[LeftOutPlan]) -> LeftO
 fn left_out(steps: &[LeftOutPlan], peaks: &[LeftOutPlan]) -> Table {
     let peak = |step: &LeftOutPlan| peaks.iter().find(|peak| peak.name == step.name);
     let of_peak = |step: &LeftOutPlan, cell: fn(&LeftOutPlan) -> Cell| peak(step).map_or(Cell::from(""), cell);
-    Rows::new("Plans that were left out of the fit", steps)
+    TableBuilder::new("Plans that were left out of the fit", steps)
         .text("plan", "plan", |step| step.name.clone())
         .number("measured_s", "measured (s)", |step| step.measured)
         .number("predicted_s", "predicted (s)", |step| step.predicted)
@@ -246,16 +246,16 @@ pub(super) fn warn_of_unmeasured(predicted: &[PredictedStagedPlan], context: &mu
 
 fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[bool]) -> Table {
     let columns = [
-        Column::text("plan", "plan"),
-        Column::number("predicted_s", "step (s)"),
-        Column::number("low_s", "from (s)"),
-        Column::number("high_s", "to (s)"),
-        Column::number("measured_s", "measured (s)"),
-        Column::number("peak_bytes", "memory"),
-        Column::number("peak_high_bytes", "to"),
-        Column::number("measured_bytes", "measured"),
-        Column::text("unmeasured", "never measured"),
-        Column::text("fitted", "fitted"),
+        TableColumn::text("plan", "plan"),
+        TableColumn::number("predicted_s", "step (s)"),
+        TableColumn::number("low_s", "from (s)"),
+        TableColumn::number("high_s", "to (s)"),
+        TableColumn::number("measured_s", "measured (s)"),
+        TableColumn::number("peak_bytes", "memory"),
+        TableColumn::number("peak_high_bytes", "to"),
+        TableColumn::number("measured_bytes", "measured"),
+        TableColumn::text("unmeasured", "never measured"),
+        TableColumn::text("fitted", "fitted"),
     ];
     let mut table = Table::new("Predicted plans; nine of ten measurements are expected in the interval", columns);
     let bytes = |value: Option<f64>| value.map_or(Cell::from(""), |value| Bytes(value as u64).into());
@@ -294,7 +294,7 @@ fn sentence(what: &str, pairs: &[(f64, PlanEstimate)]) -> String {
     let held = pairs.iter().filter(|(truth, one)| (one.interval.0..=one.interval.1).contains(truth)).count();
     format!(
         "Of {} that were not fitted, predictions are {} off in the median, {held} are within their interval.",
-        counted(pairs.len() as u64, &format!("measured {what}")),
+        count_text(pairs.len() as u64, &format!("measured {what}")),
         Percent(perf4sight_base::stats::median(&errors))
     )
 }

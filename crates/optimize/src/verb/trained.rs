@@ -2,9 +2,11 @@
 
 use crate::model_file::{self, CostModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_base::{overwrite, stats};
-use perf4sight_report::{Axis, Bars, Block, Chart, Page, Plot, Point, Scatter, Series, Table, sentence, significant};
+use perf4sight_report::{
+    Axis, Bars, Block, Chart, Page, Plot, Scatter, ScatterPoint, Series, Table, sentence, significant,
+};
 use perf4sight_verb::{Context, Summary};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -158,7 +160,7 @@ pub(super) fn scored<T>(pairs: Vec<(bool, T)>, what: &str, sentence: impl Fn(&[T
         0 => String::new(),
         count => format!(
             "{} {} fitted, and {} nothing of others.",
-            counted(count, what),
+            count_text(count, what),
             if count == 1 { "was" } else { "were" },
             if count == 1 { "says" } else { "say" }
         ),
@@ -259,7 +261,8 @@ fn scatter(predictions: &LeftOutPredictions) -> Chart {
     let count: usize = predictions.series.iter().map(|(_, points)| points.len()).sum();
     let stride = count.div_ceil(MOST_POINTS).max(1);
     let series = predictions.series.iter().map(|(name, points)| {
-        let point = |one: &LeftOutPrediction| Point { x: one.measured, y: one.predicted, label: one.name.clone() };
+        let point =
+            |one: &LeftOutPrediction| ScatterPoint { x: one.measured, y: one.predicted, label: one.name.clone() };
         Series::new(name, points.iter().step_by(stride).map(point))
     });
     let plot = Scatter {

@@ -9,7 +9,7 @@ use crate::graph::{
 };
 use crate::simulate::{NodeSchedule, simulate};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Bytes, counted};
+use perf4sight_base::units::{Bytes, count_text};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -113,7 +113,7 @@ fn reduced(step: &StepGraph) -> String {
         0 => "there are none".to_owned(),
         count => {
             let all = Bytes(bytes.into_iter().fold(0, u64::saturating_add));
-            format!("{} reduce {all} in other parts than consecutive gradients", counted(count as u64, "all-reduce"))
+            format!("{} reduce {all} in other parts than consecutive gradients", count_text(count as u64, "all-reduce"))
         }
     }
 }

@@ -4,7 +4,7 @@ use super::periods::{self, LinkPeriod};
 use super::{CollectiveAlgorithm, CostEstimate, GroupCost, shape};
 use crate::collectives::CollectiveOperation;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 
 /// A row of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +45,7 @@ pub fn cost_of_table(
     let periods: Vec<LinkPeriod> = rows.iter().map(period).collect();
     let line = periods::line(&periods).filter(|[latency, per_byte]| *latency >= 0.0 && *per_byte > 0.0);
     let [latency, per_byte] = line.ok_or_else(|| {
-        Error::input(format!("{} of the table show no latency and time per byte", counted(rows.len() as u64, "row")))
+        Error::input(format!("{} of the table show no latency and time per byte", count_text(rows.len() as u64, "row")))
             .expected("times of two sizes or more that get longer with the size")
     })?;
     let relative = periods

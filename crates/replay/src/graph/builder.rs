@@ -4,7 +4,7 @@ use super::{CallId, CallTable, EdgeKind, GraphStructure, NodeId, Resource, Resou
 use crate::simulate;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::grouped;
-use perf4sight_machine::description::Description;
+use perf4sight_machine::description::MachineDescription;
 use std::sync::Arc;
 
 /// An edge: from, to, why.
@@ -126,7 +126,7 @@ impl GraphBuilder {
 
 /// Bytes that this process could use now, by the machine's memory and the limits of its control groups.
 pub fn available_memory() -> u64 {
-    Description::here().available().0
+    MachineDescription::here().available().0
 }
 
 /// Refuses what takes more bytes than there are.
@@ -161,7 +161,7 @@ fn by_source(nodes: usize, edges: &[GraphEdge]) -> (Vec<u32>, Vec<u32>, Vec<Edge
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_base::error::Kind as ErrorKind;
+    use perf4sight_base::error::ErrorKind;
 
     #[test]
     fn edges_are_grouped_by_source_in_the_order_of_adding() {

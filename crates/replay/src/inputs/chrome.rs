@@ -3,7 +3,7 @@
 
 use super::contents;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::intervals::Interval;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -106,7 +106,7 @@ impl ChromeTimeline {
         if damaged > 0 {
             let were = if damaged == 1 { "was" } else { "were" };
             let left_out =
-                format!("{} {were} left out: without a time, a beginning or an end", counted(damaged, "event"));
+                format!("{} {were} left out: without a time, a beginning or an end", count_text(damaged, "event"));
             self.warnings.push(left_out);
         }
         ended

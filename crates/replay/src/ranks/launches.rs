@@ -1,6 +1,6 @@
 //! Which call of a thread launched what on a GPU, and what of that a trace lacks or contradicts.
 
-use perf4sight_base::units::{Milliseconds, counted, grouped};
+use perf4sight_base::units::{Milliseconds, count_text, grouped};
 use perf4sight_traces::shortened::brief;
 use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent, TrackId};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -161,7 +161,9 @@ impl LaunchKnowledge {
         let works = grouped(self.works);
         let why = match self.alike {
             0 => "the calls that launched them are not in the trace (cuda_runtime: cudaLaunchKernel, ...)".to_owned(),
-            alike => format!("{} of the runtime have the same number (correlation) as others", counted(alike, "call")),
+            alike => {
+                format!("{} of the runtime have the same number (correlation) as others", count_text(alike, "call"))
+            }
         };
         let unknown = (self.unknown > 0).then(|| {
             format!(

@@ -6,7 +6,7 @@ use crate::hang::{BlockedOperation, HangReport};
 use crate::inputs::FlightDump;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
-use perf4sight_report::{Block, Column, Page, Table, sentence};
+use perf4sight_report::{Block, Page, Table, TableColumn, sentence};
 use perf4sight_traces::rank_list;
 use perf4sight_verb::Summary;
 use serde_json::{Value, json};
@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 /// The table of all operations that do not end.
 pub(super) fn table(hang: &HangReport) -> Table {
     let columns = [
-        Column::text("operation", "operation"),
-        Column::text("group", "group"),
-        Column::number("sequence", "number"),
-        Column::text("sizes", "sizes"),
-        Column::text("waiting", "wait in it"),
-        Column::text("missing", "not there"),
-        Column::text("different", "came with something else"),
-        Column::text("place", "enqueued at"),
+        TableColumn::text("operation", "operation"),
+        TableColumn::text("group", "group"),
+        TableColumn::number("sequence", "number"),
+        TableColumn::text("sizes", "sizes"),
+        TableColumn::text("waiting", "wait in it"),
+        TableColumn::text("missing", "not there"),
+        TableColumn::text("different", "came with something else"),
+        TableColumn::text("place", "enqueued at"),
     ];
     let mut table = Table::new("Operations that do not end", columns);
     for blocked in &hang.blocked {

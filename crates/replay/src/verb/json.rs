@@ -85,7 +85,7 @@ fn replay(analysis: &Analysis, replayed: &ReplayedJob) -> Value {
     })
 }
 
-fn summary(of: Option<perf4sight_base::summary::Summary>) -> Value {
+fn summary(of: Option<perf4sight_base::summary::ValueSummary>) -> Value {
     of.map_or(
         Value::Null,
         |summary| json!({"mean": summary.mean, "median": summary.median, "interval": summary.interval}),

@@ -31,22 +31,24 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use interruptible::interruptible;
 use perf4sight_base::atomic_write;
-use perf4sight_base::error::{Error, Kind as ErrorKind, Result};
+use perf4sight_base::error::{Error, ErrorKind, Result};
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::stats::median;
-use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
-use perf4sight_record::Record;
-use perf4sight_report::{Cell, Column};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent, count_text};
+use perf4sight_record::RecordSettings;
+use perf4sight_report::{Cell, TableColumn};
 use perf4sight_traces::rank_list;
-use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::config::SettingValues;
+use perf4sight_verb::{
+    Context, CountedNoun, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb, VerbSpec,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The section `[replay]`.
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
-    subject: Noun { one: "rank", several: "ranks" },
+    subject: CountedNoun { one: "rank", several: "ranks" },
     parse: |values| Ok(Box::new(ReplayVerb::parse(values)?)),
 };
 
@@ -61,7 +63,7 @@ pub static VERB: VerbSpec = VerbSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayVerb {
     /// What to record first, into the folder that is then read.
-    record: Option<Record>,
+    record: Option<RecordSettings>,
     traces: Vec<PathBuf>,
     out: PathBuf,
     as_all_ranks: bool,
@@ -155,7 +157,7 @@ impl ReplayVerb {
         also: impl FnOnce(&TrainingJob, &ReplayedJob) -> Result<Vec<PendingFile>> + Send + 'static,
     ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
-        progress.doing("reading traces");
+        progress.set_item("reading traces");
         let traces = self.traces.clone();
         let Some(inputs) = interruptible(&context.cancel, move || inputs::read(&traces))? else {
             return Ok(interrupted());
@@ -172,17 +174,17 @@ impl ReplayVerb {
         let job = TrainingJob::from_traces(inputs.ranks)?;
         self.check_alone(&job)?;
         progress.advance(1);
-        progress.doing("comparing ranks");
+        progress.set_item("comparing ranks");
         let Some(analysis) = interruptible(&context.cancel, move || Ok(Analysis::new(job)))? else {
             return Ok(interrupted());
         };
         progress.advance(1);
-        progress.doing(format!("replaying, in up to {}", Bytes(RecordedSteps::memory_needed(&analysis.job))));
+        progress.set_item(format!("replaying, in up to {}", Bytes(RecordedSteps::memory_needed(&analysis.job))));
         let (request, warnings) = (self.request.clone(), of_dumps.clone());
         let replay = move || Ok(ReplayResults::replay_job(analysis, hang, &warnings, &request));
         let Some(shown) = interruptible(&context.cancel, replay)? else { return Ok(interrupted()) };
         progress.advance(1);
-        progress.doing("drawing");
+        progress.set_item("drawing");
         let drawn = interruptible(&context.cancel, move || draw(&shown, also).map(|drawn| (shown, drawn)))?;
         let Some((shown, drawn)) = drawn else { return Ok(interrupted()) };
         let (others, json) = drawn.place(files)?;
@@ -271,14 +273,14 @@ fn zipped_step(ReplayResults { analysis, replayed, .. }: &ReplayResults) -> Resu
 }
 
 /// The findings about each rank for the closing table of a configuration.
-fn findings(analysis: &Analysis) -> Vec<Finding> {
+fn findings(analysis: &Analysis) -> Vec<TableFinding> {
     let of_rank = |straggler: &crate::waiting::Straggler| {
         let columns = [
-            (Column::number("waited_for_ms", "others wait"), Cell::from(Milliseconds(straggler.caused.mean))),
-            (Column::number("waited_for_percent", "of the mean step"), Percent(100.0 * straggler.share).into()),
+            (TableColumn::number("waited_for_ms", "others wait"), Cell::from(Milliseconds(straggler.caused.mean))),
+            (TableColumn::number("waited_for_percent", "of the mean step"), Percent(100.0 * straggler.share).into()),
         ];
         let about = format!("rank {}", analysis.job.ranks[straggler.rank].number);
-        columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+        columns.map(|(column, cell)| TableFinding { about: about.clone(), column, cell })
     };
     let is_known = analysis.is_waiting_known();
     analysis.stragglers.iter().filter(|_| is_known).flat_map(of_rank).collect()
@@ -295,16 +297,16 @@ impl Section for ReplayVerb {
 }
 
 impl ReplayVerb {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let what_ifs = values.get::<Option<Vec<String>>>("what_if")?.unwrap_or_default();
         let request = ReplayRequest::parse(values, what_ifs)?;
-        let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("what_if", error));
+        let check = |text: &String| request.check_what_if(text).map_err(|error| values.with_place("what_if", error));
         // A model that is not there may be written by an earlier section.
         if request.check_model().is_ok() {
             request.what_ifs.iter().try_for_each(check)?;
         }
         let record = values.get::<Option<bool>>("record")?.unwrap_or(false);
-        let record = record.then(|| Record::into_folder(values, "recording")).transpose()?;
+        let record = record.then(|| RecordSettings::into_folder(values, "recording")).transpose()?;
         if record.is_none() && values.writes("command") {
             return Err(values
                 .error("command", "traces are read here, and no command is run")
@@ -415,7 +417,7 @@ fn without_answer(replayed: &ReplayedJob) -> Option<Error> {
     let texts: Vec<String> = replayed.unanswered().map(|(text, _)| format!("\"{text}\"")).collect();
     let have = if texts.len() == 1 { "has" } else { "have" };
     (!texts.is_empty()).then(|| {
-        let all = counted(replayed.what_ifs.len() as u64, "what-if");
+        let all = count_text(replayed.what_ifs.len() as u64, "what-if");
         Error::usage(format!("{} of {all} {have} no answer: {}", texts.len(), texts.join(", ")))
     })
 }
@@ -497,7 +499,7 @@ fn distorted(plain: PlainStep, distortion: RecordingDistortion, varies: bool) ->
         }
     };
     let measured = match plain.steps {
-        Some(steps) => format!("the {middle} of {} without recording", counted(steps as u64, "step")),
+        Some(steps) => format!("the {middle} of {} without recording", count_text(steps as u64, "step")),
         None => "the plain step".to_owned(),
     };
     let percent = Percent(distortion.percent().abs());

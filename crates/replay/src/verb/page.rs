@@ -8,8 +8,8 @@ use crate::waiting::{RankActivity, RankSpan, RankState, spans};
 use perf4sight_base::units::{Milliseconds, Percent, grouped};
 use perf4sight_report as report;
 use perf4sight_report::{
-    Axis, Block, Chart, Colour, Content, Fact, Group, HeatCell, Heatmap, Page, Plot, Series, Sign, StackedBars,
-    Texture, Timeline, Whole, sentence,
+    Axis, BarGroup, BarLength, Block, CellContent, CellSign, Chart, Colour, Fact, HeatCell, Heatmap, Page, Plot,
+    Series, StackedBars, Texture, Timeline, sentence,
 };
 use perf4sight_traces::shortened::briefest;
 
@@ -124,7 +124,7 @@ fn heatmap(analysis: &Analysis) -> Chart {
     let ranks = drawn_ranks(analysis);
     let cell = |rank: usize, other: usize| {
         let wait = analysis.waiting.summary(rank, other).map_or(0.0, |wait| wait.mean);
-        let content = if rank == other { Content::Sign(Sign::Blank) } else { Content::Number(wait) };
+        let content = if rank == other { CellContent::Sign(CellSign::Blank) } else { CellContent::Number(wait) };
         let label = format!("{} waits {} for {}", name(analysis, rank), Milliseconds(wait), name(analysis, other));
         HeatCell { content, label }
     };
@@ -175,7 +175,7 @@ fn timeline(analysis: &Analysis) -> Chart {
         .collect();
     let place = |(track, span): &(usize, RankSpan)| {
         let [start, stop] = [span.time.0, span.time.1].map(|at| (at - begin) as f64 / 1e6);
-        report::Span { track: *track, start, end: stop, name: label(&span.state) }
+        report::TimelineSpan { track: *track, start, end: stop, name: label(&span.state) }
     };
     let series = SERIES.map(|(name, colour)| {
         let own = all.iter().filter(|(_, span)| series(&span.state) == name).map(place);
@@ -184,7 +184,7 @@ fn timeline(analysis: &Analysis) -> Chart {
     let plot = Timeline {
         time: Axis::linear("time (ms)"),
         tracks: ranks.iter().map(|rank| name(analysis, *rank)).collect(),
-        series: series.into_iter().filter(|series: &Series<report::Span>| !series.data.is_empty()).collect(),
+        series: series.into_iter().filter(|series: &Series<report::TimelineSpan>| !series.data.is_empty()).collect(),
     };
     let caption = format!(
         "{}, a step of median length, on one clock. Where a rank computes and exchanges data at the same time, its computation is drawn on CPUs, the exchange on GPUs unless a kernel runs. timeline.json.gz holds all its events, for Perfetto (ui.perfetto.dev, Open trace file).",
@@ -210,14 +210,14 @@ fn bars(analysis: &Analysis) -> Chart {
             .coloured(colour)
     };
     let plot = StackedBars {
-        groups: vec![Group { name: String::new(), bars: ranks.iter().map(|rank| name(analysis, *rank)).collect() }],
+        groups: vec![BarGroup { name: String::new(), bars: ranks.iter().map(|rank| name(analysis, *rank)).collect() }],
         value: Axis::linear("per step (ms)"),
         series: vec![
             series("exposed: waiting for other ranks", &|times| times.waiting, Colour::Rival),
             series("exposed: transfer", &|times| times.exposed - times.waiting, Colour::Nth(4)),
             series("hidden behind computation", &|times| times.hidden, Colour::Nth(0)),
         ],
-        whole: Whole::Sum,
+        whole: BarLength::Sum,
         keys: Vec::new(),
         intervals: Vec::new(),
     };

@@ -7,27 +7,27 @@ use crate::ranks::TrainingJob;
 use crate::statistic::{OperationStatistic, StatisticKind, operations};
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
-use perf4sight_base::units::{Milliseconds, Percent, counted};
-use perf4sight_report::{Column, Table};
+use perf4sight_base::units::{Milliseconds, Percent, count_text};
+use perf4sight_report::{Table, TableColumn};
 use perf4sight_traces::shortened::brief;
-use perf4sight_verb::config::{self, Values, flag, path};
-use perf4sight_verb::{Context, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::config::{self, SettingValues, flag, path};
+use perf4sight_verb::{Context, CountedNoun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
 
-const TABLE: config::Table = config::Table {
+const TABLE: config::SettingTable = config::SettingTable {
     section: "statistic",
     about: "lists how often every operation of a recorded job runs, how long, and its share of a step",
     groups: &[&[
         TRACES,
-        path("out").or("statistic.csv").value("FILE").help("The table of all operations."),
-        flag("overwrite").or("False").help("Replace a file that perf4sight did not write, too."),
+        path("out").or_default("statistic.csv").value("FILE").help("The table of all operations."),
+        flag("overwrite").or_default("False").help("Replace a file that perf4sight did not write, too."),
     ]],
 };
 
 /// The section `[statistic]`.
 pub static SPEC: Spec = Spec {
     table: TABLE,
-    subject: Noun { one: "kind", several: "kinds" },
+    subject: CountedNoun { one: "kind", several: "kinds" },
     parse: |values| Ok(Box::new(StatisticVerb::parse(values)?)),
 };
 
@@ -90,9 +90,9 @@ impl StatisticVerb {
             table(&format!("Most time: {}", kind.label()), own.take(SHOWN))
         };
         let [ranks, steps] =
-            [(job.ranks.len(), "rank"), (job.steps.len(), "step")].map(|(count, what)| counted(count as u64, what));
+            [(job.ranks.len(), "rank"), (job.steps.len(), "step")].map(|(count, what)| count_text(count as u64, what));
         Ok(Summary {
-            headline: format!("{} in {steps} of {ranks}", counted(operations.len() as u64, "operation")),
+            headline: format!("{} in {steps} of {ranks}", count_text(operations.len() as u64, "operation")),
             tables: StatisticKind::ALL.map(of_kind).into_iter().filter(|table| !table.is_empty()).collect(),
             files: [("table", self.out.clone())].into_iter().chain(other).collect(),
             json: all.to_json(),
@@ -103,13 +103,13 @@ impl StatisticVerb {
 
 fn table<'a>(title: &str, operations: impl Iterator<Item = &'a OperationStatistic>) -> Table {
     let columns = [
-        Column::text("kind", "kind"),
-        Column::text("name", "name"),
-        Column::number("count", "per step"),
-        Column::number("mean_ms", "mean"),
-        Column::number("deviation_ms", "spread"),
-        Column::number("total_ms", "in a step"),
-        Column::number("share_percent", "share of a step"),
+        TableColumn::text("kind", "kind"),
+        TableColumn::text("name", "name"),
+        TableColumn::number("count", "per step"),
+        TableColumn::number("mean_ms", "mean"),
+        TableColumn::number("deviation_ms", "spread"),
+        TableColumn::number("total_ms", "in a step"),
+        TableColumn::number("share_percent", "share of a step"),
     ];
     let mut table = Table::new(title, columns);
     for one in operations {
@@ -138,7 +138,7 @@ pub(super) fn new(traces: Vec<PathBuf>, out: PathBuf) -> StatisticVerb {
 }
 
 impl StatisticVerb {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         Ok(StatisticVerb {
             traces: traces::traces(values)?,
             out: values.get("out")?,

@@ -4,7 +4,7 @@ use super::*;
 use crate::communication::CollectiveAlgorithm;
 use crate::synthetic::{SyntheticCluster, cluster, write_traces};
 use perf4sight_base::overwrite::PROGRAM;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 fn context() -> Context {
-    let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Json, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
     Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new())
 }

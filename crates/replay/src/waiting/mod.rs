@@ -23,7 +23,7 @@ use crate::collectives::RankExchanges;
 use crate::ranks::{JobRank, JobStep, TrainingJob};
 use layers::ActivityId;
 use origin::RankWait;
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_traces::intervals::{Interval, clipped};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -87,14 +87,15 @@ impl JobWaiting {
     }
 
     /// Milliseconds that a rank waits for another one in a step, over the steps; none without steps.
-    pub fn summary(&self, rank: usize, other: usize) -> Option<Summary> {
+    pub fn summary(&self, rank: usize, other: usize) -> Option<ValueSummary> {
         self.over_steps(|step| step.waits(rank, other) as f64)
     }
 
     /// Milliseconds of a step from nanoseconds of each, over the steps; none without steps. The interval holds the
     /// uncertainty of the clocks, too, which is the same in all steps.
-    pub fn over_steps(&self, nanoseconds: impl Fn(&WaitingMatrix) -> f64) -> Option<Summary> {
-        let mut summary = Summary::of(&self.steps.iter().map(|step| nanoseconds(step) / 1e6).collect::<Vec<_>>())?;
+    pub fn over_steps(&self, nanoseconds: impl Fn(&WaitingMatrix) -> f64) -> Option<ValueSummary> {
+        let mut summary =
+            ValueSummary::compute(&self.steps.iter().map(|step| nanoseconds(step) / 1e6).collect::<Vec<_>>())?;
         summary.interval =
             summary.interval.map(|[low, high]| [(low - self.uncertainty).max(0.0), high + self.uncertainty]);
         Some(summary)

@@ -3,7 +3,7 @@
 use super::{JobWaiting, RankActivity, WaitingMatrix};
 use crate::ranks::TrainingJob;
 use perf4sight_base::stats::{mean, median};
-use perf4sight_base::summary::{MISSES, Summary, quantile};
+use perf4sight_base::summary::{MISSES, ValueSummary, quantile};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A rank that others wait for.
@@ -12,7 +12,7 @@ pub struct Straggler {
     /// Its index in [`TrainingJob::ranks`].
     pub rank: usize,
     /// Milliseconds of a step that the other ranks wait for it, on average over them; over the steps.
-    pub caused: Summary,
+    pub caused: ValueSummary,
     /// Its share of the longest rank's step, from 0 to 1.
     pub share: f64,
     /// The share of steps in which the others wait longest for this rank, from 0 to 1.
@@ -107,7 +107,9 @@ fn stands_out(waiting: &JobWaiting, rank: usize, ranks: usize) -> bool {
             (0..ranks).filter(|other| *other != rank).map(|other| step.caused(other) / 1e6).collect();
         step.caused(rank) / 1e6 - if others.is_empty() { 0.0 } else { median(&others) }
     };
-    let Some(longer) = Summary::of(&waiting.steps.iter().map(longer).collect::<Vec<_>>()) else { return false };
+    let Some(longer) = ValueSummary::compute(&waiting.steps.iter().map(longer).collect::<Vec<_>>()) else {
+        return false;
+    };
     let half = longer.spread.zip(quantile(longer.count as f64 - 1.0, 2.0 * MISSES / ranks as f64));
     longer.mean > half.map_or(0.0, |(spread, times)| times * spread / (longer.count as f64).sqrt())
 }

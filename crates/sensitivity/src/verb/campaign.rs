@@ -155,7 +155,7 @@ impl SensitivityRun<'_> {
         let mut point = self.store.unfinished_point(configuration);
         for repeat in point.runs.len()..=REPEATS.max(point.runs.len()) {
             let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
-            progress.doing(format!("{}{again}", configuration.to_text()));
+            progress.set_item(format!("{}{again}", configuration.to_text()));
             let time = self.budget_left().map_or(goal.time, |left| goal.time.min(left.max(LEAST_RUN)));
             let Some(run) = self.runner.run(configuration, RunGoal { time, ..goal })? else { return Ok(None) };
             let disturbed = matches!(run.outcome, PointOutcome::Disturbed { .. });
@@ -184,7 +184,7 @@ impl SensitivityRun<'_> {
     pub fn progress(&self, points: u64, context: &Context) -> Progress {
         let progress = context.console.progress(points, "measuring");
         match self.budget_left() {
-            Some(left) => progress.within(left),
+            Some(left) => progress.with_limit(left),
             None => progress,
         }
     }

@@ -5,7 +5,7 @@ use crate::{ComparedEpoch, EpochModel, MeasuredEpoch, ModelAgreement};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Rows, Table};
+use perf4sight_report::{Cell, Table, TableBuilder};
 use perf4sight_verb::{Context, Summary, Verb};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn rows(file: &Path) -> Result<Vec<MeasuredEpoch>> {
 fn table(agreement: &ModelAgreement) -> Table {
     let milliseconds = |seconds: f64| Milliseconds(1000.0 * seconds);
     let inside = |one: &ComparedEpoch| if one.is_beyond { Cell::from("beyond") } else { one.is_inside().into() };
-    Rows::new("Measured epochs and the model", &agreement.runs)
+    TableBuilder::new("Measured epochs and the model", &agreement.runs)
         .number("cpus", "CPUs", |one| one.run.cpus)
         .number("memory_percent", "data in memory", |one| Percent(100.0 * one.run.cached))
         .number("storage_mb_s", "storage MB/s", |one| Some(one.run.storage? / 1e6))

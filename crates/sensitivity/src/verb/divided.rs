@@ -14,12 +14,14 @@ use super::store::{self, PointStore};
 use super::surroundings::{self, JobSurroundings};
 use super::{Sensitivity, conclusion, interrupted, lock, write};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_base::{atomic_write, input_file};
-use perf4sight_limit::{Limiter, Survey};
-use perf4sight_machine::description::Description;
-use perf4sight_machine::{Setting, Watch, check_kind};
-use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary, check_keeps_results};
+use perf4sight_limit::{LimitSurvey, Limiter};
+use perf4sight_machine::description::MachineDescription;
+use perf4sight_machine::{MachineProperties, RunWatch, check_kind};
+use perf4sight_verb::{
+    Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart, check_keeps_results,
+};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -64,13 +66,13 @@ impl Divisible for Sensitivity {
         Ok(self.checked(outline).results("out", &self.out, write::all_names()))
     }
 
-    fn noun(&self) -> Noun {
-        Noun { one: "point", several: "points" }
+    fn noun(&self) -> CountedNoun {
+        CountedNoun { one: "point", several: "points" }
     }
 
-    fn items(&self, _: &PlannedFiles, context: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, _: &PlannedFiles, context: &mut Context) -> Result<Vec<WorkItem>> {
         self.check_divisible()?;
-        let item = |name: String, time: Duration| Item { group: name.clone(), name, time: RUNS * time };
+        let item = |name: String, time: Duration| WorkItem { group: name.clone(), name, time: RUNS * time };
         let Some(around) = self.first_surroundings()? else {
             self.check_unmeasured()?;
             return Ok(vec![item(FIRST.to_owned(), self.point_time)]);
@@ -80,12 +82,12 @@ impl Divisible for Sensitivity {
         Ok(wanted.iter().map(|wanted| item(json(wanted), time(wanted))).collect())
     }
 
-    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+    fn run_part(&self, part: &WorkPart<'_>, context: &mut Context) -> Result<Summary> {
         let known = self.first_surroundings()?;
         let spent = known.as_ref().map_or(Ok(0.0), |around| self.seconds(around))?;
         let own = Sensitivity { out: part.folder.to_owned(), budget: part.budget(self.budget, spent), ..self.clone() };
         let cancel = Arc::clone(&context.cancel);
-        let watch = Watch::quiet(&cancel);
+        let watch = RunWatch::quiet(&cancel);
         let looked = match known {
             Some(around) => around.with_limiter_here(&own, &watch)?,
             None if part.items == [FIRST] => JobSurroundings::look(&own, &watch, context)?,
@@ -115,7 +117,7 @@ impl Divisible for Sensitivity {
             }
             campaign.keep(point, &progress)?;
         }
-        Ok(Summary { headline: self.noun().counted(campaign.measured), ..Summary::default() })
+        Ok(Summary { headline: self.noun().count_text(campaign.measured), ..Summary::default() })
     }
 
     fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {
@@ -134,7 +136,7 @@ impl Divisible for Sensitivity {
         let planner = PointPlanner::new(&around.survey, self.seconds(&around)?);
         let campaign = self.planned(&around, &planner)?;
         let points = campaign.store.points.len() as u64;
-        let headline = format!("{} in {}", counted(points, "point"), self.out.display());
+        let headline = format!("{} in {}", count_text(points, "point"), self.out.display());
         Ok(Summary { headline, ..Sensitivity::conclude(self, &around, campaign, context)? })
     }
 }
@@ -219,16 +221,16 @@ impl JobSurroundings {
     ///
     /// # Errors
     /// A machine of another kind.
-    fn with_limiter_here(self, asked: &Sensitivity, watch: &Watch<'_>) -> Result<Option<(Self, Limiter)>> {
+    fn with_limiter_here(self, asked: &Sensitivity, watch: &RunWatch<'_>) -> Result<Option<(Self, Limiter)>> {
         let Some(limiter) = surroundings::limiter(asked, watch)? else { return Ok(None) };
         let before = self.hosts.first().cloned().unwrap_or_default();
-        check_kind(&kind(before, &self.survey), &kind(Description::here().facts(), limiter.survey()))?;
+        check_kind(&kind(before, &self.survey), &kind(MachineDescription::here().facts(), limiter.survey()))?;
         Ok(Some((self, limiter)))
     }
 }
 
 /// What must be equal on all machines: their facts, their CPUs, and what limits a job.
-fn kind(mut facts: Setting, survey: &Survey) -> Setting {
+fn kind(mut facts: MachineProperties, survey: &LimitSurvey) -> MachineProperties {
     let limits = survey.resources.iter().map(|held| {
         let by = held.by.map_or("nothing".to_owned(), ToString::to_string);
         (format!("limiter of {}", held.resource), by)
@@ -255,20 +257,20 @@ fn json(value: &impl Serialize) -> String {
 
 /// Measures nothing, and keeps what would be measured next.
 struct PointPlanner<'a> {
-    survey: &'a Survey,
+    survey: &'a LimitSurvey,
     spent: Duration,
     next: Cell<Option<WantedPoint>>,
 }
 
 impl<'a> PointPlanner<'a> {
-    fn new(survey: &'a Survey, seconds: f64) -> Self {
+    fn new(survey: &'a LimitSurvey, seconds: f64) -> Self {
         let spent = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         PointPlanner { survey, spent, next: Cell::new(None) }
     }
 }
 
 impl Runner for PointPlanner<'_> {
-    fn survey(&self) -> &Survey {
+    fn survey(&self) -> &LimitSurvey {
         self.survey
     }
 

@@ -47,11 +47,12 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::OutputFolder;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit as limit;
-use perf4sight_machine::Watch;
+use perf4sight_machine::RunWatch;
 use perf4sight_machine::measurement_lock::{self, MeasurementLock};
-use perf4sight_report::{Cell, Column};
+use perf4sight_report::{Cell, TableColumn};
 use perf4sight_verb::{
-    Context, Divisible, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+    Context, CountedNoun, Divisible, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb,
+    VerbSpec,
 };
 use profile::SensitivityProfile;
 use regex::Regex;
@@ -69,7 +70,7 @@ const LEAST_STEP: f64 = 0.01;
 /// The section `[sensitivity]`.
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
-    subject: Noun { one: "job", several: "jobs" },
+    subject: CountedNoun { one: "job", several: "jobs" },
     parse: |values| Ok(Box::new(Sensitivity::parse(values)?)),
 };
 
@@ -161,7 +162,7 @@ impl Verb for Sensitivity {
         self.check_program()?;
         self.check_cpus()?;
         let cancel = Arc::clone(&context.cancel);
-        let watch = Watch::quiet(&cancel);
+        let watch = RunWatch::quiet(&cancel);
         if let Some(nodes) = self.nodes.as_ref().filter(|nodes| nodes.follows() && !self.dry_run) {
             return nodes::follow(self, nodes, watch, context);
         }
@@ -269,7 +270,7 @@ impl Sensitivity {
 
 /// Takes the measurement lock, because two measurements would take CPUs from each other. None after Ctrl-C.
 fn lock(cancel: &AtomicBool, context: &Context) -> Result<Option<MeasurementLock>> {
-    measurement_lock::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
+    measurement_lock::take(&RunWatch { waiting: &|why| context.console.note(why), ..RunWatch::quiet(cancel) })
 }
 
 /// The outcome when no point is known.
@@ -466,17 +467,17 @@ impl Sensitivity {
 }
 
 /// The job's entries in the closing table of a configuration.
-fn findings(profile: &SensitivityProfile) -> Vec<Finding> {
+fn findings(profile: &SensitivityProfile) -> Vec<TableFinding> {
     let percent = |knee: &Knee| (100.0 * knee.share).round();
     let cells = profile.knees.iter().map(|knee| {
         let percent = percent(knee);
-        (Column::number(format!("cpus_{percent}_percent"), format!("CPUs for {percent} %")), Cell::from(knee.cpus))
+        (TableColumn::number(format!("cpus_{percent}_percent"), format!("CPUs for {percent} %")), Cell::from(knee.cpus))
     });
     let doubts = profile.knees.iter().filter(|knee| !knee.verified).map(|knee| {
         let ([low, high], percent) = (knee.between, percent(knee));
-        let column = Column::text(format!("cpus_{percent}_percent_doubt"), format!("for {percent} %, doubt"));
+        let column = TableColumn::text(format!("cpus_{percent}_percent_doubt"), format!("for {percent} %, doubt"));
         let range = if low == high { String::new() } else { format!(": {low} to {high}") };
         (column, Cell::Text(format!("not verified{range}")))
     });
-    cells.chain(doubts).map(|(column, cell)| Finding { about: profile.job.name.clone(), column, cell }).collect()
+    cells.chain(doubts).map(|(column, cell)| TableFinding { about: profile.job.name.clone(), column, cell }).collect()
 }

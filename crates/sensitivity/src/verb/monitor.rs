@@ -5,7 +5,7 @@ use super::points::{PointOutcome, PointRun};
 use super::progress::{JobProgress, ProgressSource};
 use super::runner::RunGoal;
 use crate::{IterationRate, MeasuredRate};
-use perf4sight_limit::{Ended, JobEnd, Verdict};
+use perf4sight_limit::{EndedJob, JobEnd, JobVerdict};
 use std::time::Duration;
 
 /// The rate is checked again when the run is longer by this share: frequent checks end runs too early.
@@ -54,18 +54,18 @@ impl<'a> RunMonitor<'a> {
         measured.is_known() && iterations >= self.goal.least || self.asked.max_iterations.is_some_and(reached)
     }
 
-    pub fn outcome(&self, ended: &Ended) -> PointRun {
+    pub fn outcome(&self, ended: &EndedJob) -> PointRun {
         let measured = self.progress.measured(self.goal.span()).or_else(|| self.divided(ended));
         let last_lines = || ended.last_lines.clone();
         let outcome = match (ended.verdict(), measured) {
-            (Verdict::OutOfMemory, _) => PointOutcome::OutOfMemory,
-            (Verdict::Crashed(how), _) => PointOutcome::Crashed { how, last_lines: last_lines() },
-            (Verdict::Disturbed(_) | Verdict::Sound, None) => {
+            (JobVerdict::OutOfMemory, _) => PointOutcome::OutOfMemory,
+            (JobVerdict::Crashed(how), _) => PointOutcome::Crashed { how, last_lines: last_lines() },
+            (JobVerdict::Disturbed(_) | JobVerdict::Sound, None) => {
                 let reported = self.progress.fewest();
                 PointOutcome::NoRate { how: self.without_rate(ended, reported), reported, last_lines: last_lines() }
             }
-            (Verdict::Disturbed(how), Some(_)) => PointOutcome::Disturbed { how },
-            (Verdict::Sound, Some(_)) => PointOutcome::Sound,
+            (JobVerdict::Disturbed(how), Some(_)) => PointOutcome::Disturbed { how },
+            (JobVerdict::Sound, Some(_)) => PointOutcome::Sound,
         };
         let (way, measured) = measured.unzip();
         PointRun {
@@ -87,7 +87,7 @@ impl<'a> RunMonitor<'a> {
     }
 
     /// The number of iterations divided by the time of the whole run; its error is unknown.
-    fn divided(&self, ended: &Ended) -> Option<(ProgressSource, MeasuredRate)> {
+    fn divided(&self, ended: &EndedJob) -> Option<(ProgressSource, MeasuredRate)> {
         let iterations = self.asked.iterations.filter(|_| matches!(ended.end, JobEnd::Exited(_)))?;
         let seconds = ended.wall.as_secs_f64();
         let rate = IterationRate::exactly(iterations as f64 / seconds);
@@ -98,7 +98,7 @@ impl<'a> RunMonitor<'a> {
     }
 
     /// Why there is no rate.
-    fn without_rate(&self, ended: &Ended, reported: usize) -> String {
+    fn without_rate(&self, ended: &EndedJob, reported: usize) -> String {
         let end = match ended.end {
             JobEnd::Exited(_) => "it ended by itself",
             JobEnd::Enough | JobEnd::TimeUp => "its time was up",

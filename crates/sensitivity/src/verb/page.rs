@@ -8,8 +8,8 @@ use super::profile::{PredictedEpoch, SensitivityProfile, StorageEpoch, number};
 use super::tables;
 use crate::Knee;
 use perf4sight_report::{
-    Axis, Block, Chart, Content, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Sign, Value, sentence,
-    significant,
+    Axis, Block, CellContent, CellSign, Chart, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Value,
+    sentence, significant,
 };
 use std::collections::BTreeSet;
 
@@ -128,7 +128,7 @@ fn map(
         let waits = epoch.bound.map(|bound| format!("waits for {}", profile.bound_words(bound)));
         let waits = waits.unwrap_or("the reason for its waiting is unknown".to_owned());
         let label = format!("{}, {} % of the data in memory: {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
-        HeatCell { content: of(epoch).map_or(Content::Sign(Sign::Dot), Content::Number), label }
+        HeatCell { content: of(epoch).map_or(CellContent::Sign(CellSign::Dot), CellContent::Number), label }
     };
     Heatmap {
         row_label: String::new(),
@@ -141,7 +141,7 @@ fn map(
         value: Axis::linear("s"),
         range: None,
         printed: true,
-        signs: vec![(Sign::Dot, "memory itself is too slow".to_owned())],
+        signs: vec![(CellSign::Dot, "memory itself is too slow".to_owned())],
     }
 }
 

@@ -7,11 +7,11 @@ use super::{NodeSettings, RegexPattern, Sensitivity};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_verb::Verb;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use std::path::PathBuf;
 
 /// Parses the command line: measures a job, or shows or compares a profile.
-pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+pub(super) fn verb(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
     let Some(profile) = values.get::<Option<PathBuf>>("profile")? else {
         return Ok(Box::new(Sensitivity::parse(values)?));
     };
@@ -29,7 +29,7 @@ pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
 }
 
 impl Sensitivity {
-    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>) -> Result<Self> {
         Ok(Sensitivity {
             command: values.command("command")?,
             out: values.get("out")?,
@@ -60,7 +60,7 @@ impl Sensitivity {
     }
 }
 
-fn nodes(values: &Values<'_>) -> Result<Option<NodeSettings>> {
+fn nodes(values: &SettingValues<'_>) -> Result<Option<NodeSettings>> {
     let (count, rank) = (values.get("nnodes")?, values.get("node_rank")?);
     let (master_addr, master_port) = (values.get("master_addr")?, values.get("master_port")?);
     let nodes = NodeSettings {
@@ -74,10 +74,10 @@ fn nodes(values: &Values<'_>) -> Result<Option<NodeSettings>> {
     Ok(nodes.if_several())
 }
 
-fn parse_passed(values: &Values<'_>) -> Result<Option<Vec<PassedOption>>> {
+fn parse_passed(values: &SettingValues<'_>) -> Result<Option<Vec<PassedOption>>> {
     match values.get::<Option<Vec<String>>>("pass")? {
         None => Ok(None),
-        Some(_) => Ok(Some(values.each("pass", PassedOption::parse)?.into_iter().flatten().collect())),
+        Some(_) => Ok(Some(values.parse_words("pass", PassedOption::parse)?.into_iter().flatten().collect())),
     }
 }
 

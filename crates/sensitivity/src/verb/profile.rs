@@ -8,7 +8,7 @@ use crate::{
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub(super) struct SensitivityProfile {
     /// The machine's settings that affect measurements and that a run does not change, of each node by rank; format 1
     /// had one host.
     #[serde(alias = "host", deserialize_with = "one_or_several")]
-    pub hosts: Vec<Setting>,
+    pub hosts: Vec<MachineProperties>,
     pub limits: Vec<ProfileLimit>,
     /// All measured points, with all their runs.
     pub points: Vec<MeasuredPoint>,

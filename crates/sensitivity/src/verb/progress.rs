@@ -3,7 +3,7 @@
 use super::steps_file::StepsFile;
 use crate::{MeasuredRate, ReportedStep, StepSpan, slowest};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_limit::Line;
+use perf4sight_limit::OutputLine;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl<'a> JobProgress<'a> {
     }
 
     /// Adds lines of output, and reads a piece of each file.
-    pub fn add(&mut self, lines: &[Line]) {
+    pub fn add(&mut self, lines: &[OutputLine]) {
         self.read();
         let Some(pattern) = self.pattern else { return };
         self.lines += lines.len();

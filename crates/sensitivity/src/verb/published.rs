@@ -3,7 +3,7 @@
 use super::profile::{PredictedEpoch, SensitivityProfile, number};
 use crate::EpochEstimate;
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Column, Table};
+use perf4sight_report::{Table, TableColumn};
 use serde_json::{Map, Value, json};
 
 /// Decimal gigabytes, the unit of the table.
@@ -51,11 +51,11 @@ fn one_end<'a>(mut estimates: impl Iterator<Item = &'a EpochEstimate>) -> fn(Epo
 /// that is proportional to the job's GPUs. Without a model, only rates, with the memory of the host.
 pub(super) fn throughput(profile: &SensitivityProfile, host: PublishedHost) -> Table {
     let columns = [
-        Column::number("cpus_per_gpu_of_the_server", "CPUs per GPU"),
-        Column::text("network", "network"),
-        Column::number("cpus", "CPUs"),
-        Column::number("memory_gb", "memory (GB)"),
-        Column::number("relative_throughput", "relative throughput"),
+        TableColumn::number("cpus_per_gpu_of_the_server", "CPUs per GPU"),
+        TableColumn::text("network", "network"),
+        TableColumn::number("cpus", "CPUs"),
+        TableColumn::number("memory_gb", "memory (GB)"),
+        TableColumn::number("relative_throughput", "relative throughput"),
     ];
     let mut table = Table::new("Relative throughput", columns);
     let Some(curve) = profile.curve() else { return table };

@@ -3,7 +3,7 @@
 use super::points::{PointRun, ResourceConfiguration};
 use crate::StepSpan;
 use perf4sight_base::error::Result;
-use perf4sight_limit::Survey;
+use perf4sight_limit::LimitSurvey;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) const LEAST_RUN: Duration = Duration::from_secs(5);
 
 pub(super) trait Runner {
     /// The limits that are possible where it runs.
-    fn survey(&self) -> &Survey;
+    fn survey(&self) -> &LimitSurvey;
 
     fn nodes(&self) -> usize;
 

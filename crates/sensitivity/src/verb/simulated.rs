@@ -10,8 +10,10 @@ use super::runner::{RunGoal, Runner};
 use super::surroundings::{JobSurroundings, grid};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_limit::{BackendInfo, Ended, Grip, JobEnd, Limitable, Pressure, Resource, Survey};
-use perf4sight_machine::Setting;
+use perf4sight_limit::{
+    BackendGrip, BackendInfo, EndedJob, HostPressure, JobEnd, LimitSurvey, LimitableResource, Resource,
+};
+use perf4sight_machine::MachineProperties;
 use perf4sight_machine::data::DataSize;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
@@ -24,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 static SIMULATED: BackendInfo =
-    BackendInfo { name: "simulation", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
+    BackendInfo { name: "simulation", resources: &Resource::ALL, grip: BackendGrip::Wraps, page_cache_only: false };
 
 /// The polling interval of a simulated run.
 const LOOK: Duration = Duration::from_millis(50);
@@ -87,8 +89,8 @@ impl Default for SimulatedJob {
 impl SimulatedJob {
     pub(super) fn surroundings(&self, asked: &Sensitivity) -> JobSurroundings {
         let by = |resource: &Resource| self.limited.contains(resource).then_some(&SIMULATED);
-        let limitable = |resource| Limitable { resource, by: by(&resource), remark: None, refused: Vec::new() };
-        let survey = Survey { cpus: self.cpus, memory: MEMORY, resources: Resource::ALL.map(limitable).to_vec() };
+        let limitable = |resource| LimitableResource { resource, by: by(&resource), remark: None, refused: Vec::new() };
+        let survey = LimitSurvey { cpus: self.cpus, memory: MEMORY, resources: Resource::ALL.map(limitable).to_vec() };
         let most = asked.cpu.unwrap_or(self.cpus);
         let (bytes, files) = self.data;
         JobSurroundings {
@@ -103,7 +105,7 @@ impl SimulatedJob {
             gpus: asked.num_gpus.unwrap_or(0),
             command: JobCommand::from_settings(asked),
             fits: true,
-            hosts: vec![Setting::new(); self.nodes().count()],
+            hosts: vec![MachineProperties::new(); self.nodes().count()],
             doubts: Vec::new(),
         }
     }
@@ -140,14 +142,14 @@ impl SimulatedJob {
 struct SimulatedRunner<'a> {
     job: &'a SimulatedJob,
     asked: &'a Sensitivity,
-    survey: &'a Survey,
+    survey: &'a LimitSurvey,
     cancel: Arc<AtomicBool>,
     elapsed: Cell<Duration>,
     runs: RefCell<Vec<f64>>,
 }
 
 impl Runner for SimulatedRunner<'_> {
-    fn survey(&self) -> &Survey {
+    fn survey(&self) -> &LimitSurvey {
         self.survey
     }
 
@@ -203,7 +205,7 @@ impl SimulatedRunner<'_> {
 }
 
 impl SimulatedJob {
-    fn started(&self, configuration: ResourceConfiguration, fate: SimulatedFate) -> Ended {
+    fn started(&self, configuration: ResourceConfiguration, fate: SimulatedFate) -> EndedJob {
         let own = self.own_memory;
         let ran_out_of_memory = configuration.memory.is_some_and(|memory| memory < own);
         let (end, last_lines) = match fate {
@@ -218,7 +220,7 @@ impl SimulatedJob {
             SimulatedFate::Disturbed(share) => share,
             SimulatedFate::Sound | SimulatedFate::Exits(..) | SimulatedFate::Silent | SimulatedFate::Interrupted => 0.0,
         };
-        Ended {
+        EndedJob {
             end,
             wall: Duration::ZERO,
             cpus: configuration.cpus,
@@ -228,7 +230,7 @@ impl SimulatedJob {
             cpu_seconds: None,
             throttled_seconds: None,
             bytes_read: None,
-            pressure: Pressure { cpu: Some(others), others: Some(others), ..Pressure::default() },
+            pressure: HostPressure { cpu: Some(others), others: Some(others), ..HostPressure::default() },
             last_lines,
         }
     }

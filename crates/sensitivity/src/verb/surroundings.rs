@@ -7,11 +7,11 @@ use crate::{CpuGrid, MeasuredRate, ReportedStep, StepSpan};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, grouped};
 use perf4sight_limit as limit;
-use perf4sight_limit::{Limiter, Resource, Survey};
-use perf4sight_machine::Limits;
-use perf4sight_machine::data::{Bandwidth, DataSize, count, storage_bandwidth};
-use perf4sight_machine::description::Description;
-use perf4sight_machine::{Setting, Watch, memory_bandwidth, threads};
+use perf4sight_limit::{LimitSurvey, Limiter, Resource};
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::data::{DataSize, ReadBandwidth, count, storage_bandwidth};
+use perf4sight_machine::description::MachineDescription;
+use perf4sight_machine::{MachineProperties, RunWatch, memory_bandwidth, threads};
 use perf4sight_verb::Context;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -25,7 +25,7 @@ const WHOLE: f64 = 1.0;
 /// The machine and the data of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct JobSurroundings {
-    pub survey: Survey,
+    pub survey: LimitSurvey,
     /// Whether a daemon of the job ends with it even if this process is killed.
     pub holds_daemons: bool,
     pub most: f64,
@@ -44,7 +44,7 @@ pub(super) struct JobSurroundings {
     /// Whether all data fits in the free memory.
     pub fits: bool,
     /// Properties that affect measurements, of each node.
-    pub hosts: Vec<Setting>,
+    pub hosts: Vec<MachineProperties>,
     /// Warnings about unknown properties.
     pub doubts: Vec<String>,
 }
@@ -54,11 +54,12 @@ impl JobSurroundings {
     ///
     /// # Errors
     /// More CPUs than there are, data that is missing or empty, limits that nothing can enforce.
-    pub fn look(asked: &Sensitivity, watch: &Watch<'_>, context: &Context) -> Result<Option<(Self, Limiter)>> {
+    pub fn look(asked: &Sensitivity, watch: &RunWatch<'_>, context: &Context) -> Result<Option<(Self, Limiter)>> {
         let Some(size) = count_data(asked.data.as_deref(), watch, context)? else { return Ok(None) };
         let Some(limiter) = limiter(asked, watch)? else { return Ok(None) };
         let most = most(asked, limiter.survey())?;
-        let mut doubts: Vec<String> = Description::here().beyond("memory", asked.memory).into_iter().collect();
+        let mut doubts: Vec<String> =
+            MachineDescription::here().ineffective_limit_warning("memory", asked.memory).into_iter().collect();
         let (storage, memory) = (storage(asked, watch, &mut doubts), memory(asked, watch));
         let (storage, storage_between) = storage.unzip();
         let around = JobSurroundings {
@@ -71,16 +72,16 @@ impl JobSurroundings {
             storage,
             storage_between: storage_between.flatten(),
             memory,
-            gpus: asked.num_gpus.unwrap_or_else(|| Description::here().gpus().min(1)),
+            gpus: asked.num_gpus.unwrap_or_else(|| MachineDescription::here().gpus().min(1)),
             command: JobCommand::from_settings(asked),
-            hosts: vec![Description::here().facts()],
+            hosts: vec![MachineDescription::here().facts()],
             doubts,
         };
         Ok((!watch.cancelled()).then_some((around, limiter)))
     }
 
     /// Reads the data once, so that the curve measures computing.
-    pub fn warm(&self, asked: &Sensitivity, watch: &Watch<'_>, context: &Context) {
+    pub fn warm(&self, asked: &Sensitivity, watch: &RunWatch<'_>, context: &Context) {
         if let Some(path) = asked.data.as_deref().filter(|_| self.fits) {
             context.console.note(format_args!("reading {} into memory", path.display()));
             data::warm(path, watch);
@@ -89,8 +90,8 @@ impl JobSurroundings {
 }
 
 /// The limiter of this machine; none after Ctrl-C.
-pub(super) fn limiter(asked: &Sensitivity, watch: &Watch<'_>) -> Result<Option<Limiter>> {
-    let around = limit::Surroundings {
+pub(super) fn limiter(asked: &Sensitivity, watch: &RunWatch<'_>) -> Result<Option<Limiter>> {
+    let around = limit::LimiterSettings {
         data: asked.data.as_deref(),
         image: asked.docker_img.as_deref(),
         mount: asked.container_mnt.as_deref(),
@@ -99,14 +100,14 @@ pub(super) fn limiter(asked: &Sensitivity, watch: &Watch<'_>) -> Result<Option<L
 }
 
 /// The most CPUs to try, checked like the memory against what there is.
-pub(super) fn most(asked: &Sensitivity, survey: &Survey) -> Result<f64> {
+pub(super) fn most(asked: &Sensitivity, survey: &LimitSurvey) -> Result<f64> {
     let most = asked.cpu.unwrap_or(survey.cpus);
-    survey.check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
+    survey.check(&ResourceLimits { cpus: Some(most), memory: asked.memory, storage: None })?;
     Ok(most)
 }
 
 /// Counts the data, if there is any; the outer none after Ctrl-C.
-fn count_data(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<Option<Option<DataSize>>> {
+fn count_data(data: Option<&Path>, watch: &RunWatch<'_>, context: &Context) -> Result<Option<Option<DataSize>>> {
     let Some(path) = data else { return Ok(Some(None)) };
     let mut show = |size: &DataSize| {
         context.console.note(format_args!(
@@ -125,7 +126,7 @@ fn count_data(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Resu
 
 /// The bandwidth of storage, specified or measured with its interval. An unknown one causes a warning and does not
 /// prevent a measurement.
-fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> Option<(f64, Option<[f64; 2]>)> {
+fn storage(asked: &Sensitivity, watch: &RunWatch<'_>, doubts: &mut Vec<String>) -> Option<(f64, Option<[f64; 2]>)> {
     if let Some(bandwidth) = asked.storage_bandwidth {
         return Some((bandwidth.0 as f64, None));
     }
@@ -147,7 +148,7 @@ fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> 
 }
 
 /// The interval of a bandwidth, from its fluctuation during the measurement; none where that was too short.
-fn bandwidth_interval(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
+fn bandwidth_interval(bandwidth: &ReadBandwidth) -> Option<[f64; 2]> {
     let step =
         |(after, read): &(Duration, Bytes)| ReportedStep { number: read.0, time: after.as_secs_f64(), wait: None };
     let mut steps: Vec<ReportedStep> = bandwidth.progress.iter().map(step).collect();
@@ -157,7 +158,7 @@ fn bandwidth_interval(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
 }
 
 /// The bandwidth of cached data, specified or measured: a copied byte is read and written.
-fn memory(asked: &Sensitivity, watch: &Watch<'_>) -> Option<f64> {
+fn memory(asked: &Sensitivity, watch: &RunWatch<'_>) -> Option<f64> {
     let _ = asked.data.as_ref()?;
     let asked = asked.memory_bandwidth.map(|bandwidth| bandwidth.0 as f64);
     asked.or_else(|| memory_bandwidth(threads(), watch).map(|moved| moved / 2.0))
@@ -165,12 +166,12 @@ fn memory(asked: &Sensitivity, watch: &Watch<'_>) -> Option<f64> {
 
 /// Whether the data fits into free memory, and into the job's memory limit.
 fn data_fits(size: DataSize, asked: &Sensitivity) -> bool {
-    let free = Bytes((Description::here().available().0 as f64 * FILLED) as u64);
+    let free = Bytes((MachineDescription::here().available().0 as f64 * FILLED) as u64);
     size.bytes() <= asked.memory.map_or(free, |memory| memory.min(free))
 }
 
 /// The numbers of CPUs to try: where CPUs cannot be limited, only the most.
-pub(super) fn grid(asked: &Sensitivity, most: f64, survey: &Survey) -> CpuGrid {
+pub(super) fn grid(asked: &Sensitivity, most: f64, survey: &LimitSurvey) -> CpuGrid {
     let step = asked.cpu_step.unwrap_or_else(|| CpuGrid::usual_step(most));
     match survey.by(Resource::Cpus) {
         Some(_) => CpuGrid::new(most, step),

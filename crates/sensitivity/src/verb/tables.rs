@@ -5,7 +5,7 @@ use super::points::{MeasuredPoint, remark};
 use super::profile::{PredictedEpoch, SensitivityProfile, ThrottledEpoch};
 use crate::EpochEstimate;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Rows, Table, significant};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn, significant};
 
 /// The points of the curve, by CPUs.
 pub(super) fn curve(profile: &SensitivityProfile) -> Table {
@@ -16,7 +16,7 @@ pub(super) fn curve(profile: &SensitivityProfile) -> Table {
     let rate = |point: &MeasuredPoint| Some(measured(point)?.rate.per_second);
     let of_best = |point: &MeasuredPoint| Some(Percent(100.0 * rate(point)? / best?));
     let waiting = |point: &MeasuredPoint| Some(Percent(100.0 * measured(point)?.waiting?));
-    Rows::new(format!("Rate of {} over CPUs", profile.job.name), points)
+    TableBuilder::new(format!("Rate of {} over CPUs", profile.job.name), points)
         .number("cpus", "CPUs", |point| point.configuration.cpus)
         .number("iterations_per_second", "iterations/s", |point| rate(point))
         .number("low", "95 % from", |point| Some(point.interval()?[0]))
@@ -32,7 +32,7 @@ pub(super) fn curve(profile: &SensitivityProfile) -> Table {
 pub(super) fn matrix(profile: &SensitivityProfile) -> Table {
     let needed =
         |epoch: &PredictedEpoch, of: fn(&EpochEstimate) -> Option<f64>| Some(of(epoch.storage_needed.as_ref()?)? / 1e6);
-    Rows::new("Epochs over CPUs and memory", &profile.matrix)
+    TableBuilder::new("Epochs over CPUs and memory", &profile.matrix)
         .number("cpus", "CPUs", |epoch| epoch.cpus)
         .number("memory_percent", "data in memory", |epoch| Percent(epoch.memory_percent.into()))
         .number("memory_bytes", "memory", |epoch| profile.memory(epoch.memory_percent))
@@ -52,7 +52,7 @@ fn bound(profile: &SensitivityProfile, epoch: &PredictedEpoch) -> &'static str {
 
 /// Epochs over bandwidths of storage and memory, one row each.
 pub(super) fn storage_matrix(profile: &SensitivityProfile) -> Table {
-    Rows::new("Epochs over storage and memory", &profile.storage_matrix)
+    TableBuilder::new("Epochs over storage and memory", &profile.storage_matrix)
         .number("cpus", "CPUs", |of| of.epoch.cpus)
         .number("storage_mb_s", "storage MB/s", |of| of.storage_bandwidth / 1e6)
         .number("memory_percent", "data in memory", |of| Percent(of.epoch.memory_percent.into()))
@@ -70,7 +70,7 @@ pub(super) fn throttled(profile: &SensitivityProfile) -> Option<Table> {
         |held: &ThrottledEpoch| if measures == Some(held) { "measures the overlap" } else { "verifies the model" };
     let title = "Epochs from storage that was held to a bandwidth";
     (!profile.throttled.is_empty()).then(|| {
-        Rows::new(title, &profile.throttled)
+        TableBuilder::new(title, &profile.throttled)
             .number("cpus", "CPUs", |held| held.cpus)
             .number("storage_mb_s", "storage MB/s", |held| held.storage_bandwidth / 1e6)
             .number("measured_ms", "epoch", |held| milliseconds(held.seconds))
@@ -86,7 +86,7 @@ pub(super) fn epochs(profile: &SensitivityProfile) -> Option<Table> {
     let epochs = profile.matrix.iter().map(|epoch| (epoch.cpus, epoch));
     memory_table(
         "Epoch, by the share of the data that has room in memory",
-        Column::number("cpus", "CPUs"),
+        TableColumn::number("cpus", "CPUs"),
         epochs.collect(),
     )
 }
@@ -99,15 +99,15 @@ pub(super) fn epochs_over_storage(profile: &SensitivityProfile) -> Option<Table>
         "Epoch with {} by what storage gives, and the share of the data in memory",
         cpus_words(epochs.first()?.1.cpus)
     );
-    memory_table(&title, Column::number("storage_mb_s", "storage MB/s"), epochs)
+    memory_table(&title, TableColumn::number("storage_mb_s", "storage MB/s"), epochs)
 }
 
 /// A table with one row for each first value, and a column for some memory sizes.
-fn memory_table(title: &str, of: Column, epochs: Vec<(f64, &PredictedEpoch)>) -> Option<Table> {
+fn memory_table(title: &str, of: TableColumn, epochs: Vec<(f64, &PredictedEpoch)>) -> Option<Table> {
     const SHOWN: [u32; 5] = [0, 20, 50, 80, 100];
     let rough = epochs.iter().any(|(_, epoch)| SHOWN.contains(&epoch.memory_percent) && is_rough(&epoch.seconds));
     let title = if rough { format!("{title}; ~ may be off by more than a tenth") } else { title.to_owned() };
-    let heads = SHOWN.map(|percent| Column::number(format!("memory_{percent}_percent"), format!("{percent} %")));
+    let heads = SHOWN.map(|percent| TableColumn::number(format!("memory_{percent}_percent"), format!("{percent} %")));
     let mut table = Table::new(title, [of].into_iter().chain(heads));
     for row in epochs.chunk_by(|(a, _), (b, _)| a == b) {
         // An edited profile may lack some.

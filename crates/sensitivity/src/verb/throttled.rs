@@ -161,7 +161,7 @@ fn held_model(point: &MeasuredPoint, model: &EpochModel, nodes: usize) -> Option
 /// A warning about results for storage that are assumptions only, with the reason.
 pub(super) fn assumption_warning(profile: &SensitivityProfile, campaign: &SensitivityRun<'_>) -> Option<String> {
     let model = profile.model()?;
-    let axis = campaign.runner.survey().of(Resource::Storage)?;
+    let axis = campaign.runner.survey().limitable(Resource::Storage)?;
     if model.overlap.is_some() {
         return may_be_hidden(&model, campaign).then(|| {
             format!(

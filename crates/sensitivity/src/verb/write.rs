@@ -5,7 +5,7 @@ use super::published::PublishedHost;
 use super::{divided, page, published, store, tables};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, overwrite};
-use perf4sight_machine::description::Description;
+use perf4sight_machine::description::MachineDescription;
 use perf4sight_machine::threads;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(super) fn check_files(out: &Path, has_points: bool, overwrite: bool) -> Resu
 
 /// Writes all files, and returns the path of the report.
 pub(super) fn files(out: &Path, profile: &SensitivityProfile) -> Result<PathBuf> {
-    let here = Description::here();
+    let here = MachineDescription::here();
     // If the driver lists no GPUs, the machine has at least those of the job.
     let host = PublishedHost { cpus: threads() as f64, memory: here.memory(), gpus: here.gpus().max(profile.job.gpus) };
     let json = serde_json::to_string_pretty(profile).expect("numbers and text are JSON");

@@ -6,7 +6,7 @@ use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::protocol::{LayersReading, StepRule};
 use perf4sight_cost::device::{Measurement, MeasurementJob};
-use perf4sight_cost::records::layers::Pass;
+use perf4sight_cost::records::layers::StepPart;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Activation, Linear, NetworkBuilder, Op, Shape};
@@ -93,9 +93,11 @@ fn every_operation_of_a_step_is_timed_and_together_they_are_the_step() {
             times.map(|time| time.node.as_deref().unwrap_or("-")).collect()
         };
         let training = stage == Stage::Training;
-        assert_eq!(timed(Pass::Forward), names);
-        assert!(timed(Pass::Backward).len() <= names.len() && timed(Pass::Backward).contains(&names[0]) == training);
-        for pass in [Pass::Loss, Pass::ZeroGrad, Pass::Optimizer] {
+        assert_eq!(timed(StepPart::Forward), names);
+        assert!(
+            timed(StepPart::Backward).len() <= names.len() && timed(StepPart::Backward).contains(&names[0]) == training
+        );
+        for pass in [StepPart::Loss, StepPart::ZeroGrad, StepPart::Optimizer] {
             assert_eq!(timed(pass), if training { vec!["-"] } else { vec![] }, "{pass:?}");
         }
         // Three steps next to other tests; the command below looks closely.

@@ -2,7 +2,7 @@
 
 use crate::conformance::measure;
 use crate::{ROOT, own_worker};
-use perf4sight_base::stats::Scores;
+use perf4sight_base::stats::ErrorScores;
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
@@ -12,7 +12,7 @@ use perf4sight_cost::device::{Device, Measurement, MeasurementJob, RunAllowance}
 use perf4sight_cost::pruning::{FilterRanking, Pruner, PruningGoal, generator};
 use perf4sight_cost::records::Variant;
 use perf4sight_machine::LocalMachine;
-use perf4sight_machine::description::Description;
+use perf4sight_machine::description::MachineDescription;
 use perf4sight_memory::Simulation;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
@@ -97,7 +97,7 @@ pub(crate) fn compare_by(device: &Hardware, network: &Network, level: u8, step: 
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
-    let platform = Platform::processor(Description::here().wide_vectors()).unwrap();
+    let platform = Platform::processor(MachineDescription::here().wide_vectors()).unwrap();
     let simulation = Simulation::new(network, step, &platform);
     let pair = |&batch: &u64| {
         let (variant, workload) = (Variant::new(network.name(), level), Workload { step, batch });
@@ -123,9 +123,9 @@ pub(crate) fn compare_by(device: &Hardware, network: &Network, level: u8, step: 
     batches.iter().map(pair).collect()
 }
 
-pub(crate) fn check(pairs: &[Pair]) -> Scores {
+pub(crate) fn check(pairs: &[Pair]) -> ErrorScores {
     let mib = |part: fn(&Pair) -> Bytes| pairs.iter().map(|pair| part(pair).mib()).collect::<Vec<f64>>();
-    let scores = Scores::of(&mib(|pair| pair.counted), &mib(|pair| pair.simulated)).unwrap();
+    let scores = ErrorScores::compute(&mib(|pair| pair.counted), &mib(|pair| pair.simulated)).unwrap();
     let worst = pairs.iter().map(|pair| pair.error().abs()).fold(0.0, f64::max);
     assert!(scores.mape <= 2.0, "off by {:.2} % on average", scores.mape);
     assert!(worst <= 6.0, "off by {worst:.2} % at worst");
@@ -152,7 +152,11 @@ fn the_allocator_of_this_processor_is_reproduced() {
 #[ignore = "takes half an hour; run with: cargo test -p perf4sight-worker the_whole_zoo -- --ignored --nocapture"]
 fn the_whole_zoo() {
     let batches = [1, 4, 16];
-    println!("{:?}\n{}\n", worker().setting(), Platform::processor(Description::here().wide_vectors()).unwrap().title);
+    println!(
+        "{:?}\n{}\n",
+        worker().setting(),
+        Platform::processor(MachineDescription::here().wide_vectors()).unwrap().title
+    );
     println!("| network | level | stage | batch 1 | batch 4 | batch 16 |\n|---|---|---|---|---|---|");
     let mut all = Vec::new();
     for (name, level) in zoo::names().flat_map(|name| [0, 30, 70].map(|level| (name, level))) {

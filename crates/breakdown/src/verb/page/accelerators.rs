@@ -8,7 +8,7 @@ use crate::verb::tables;
 use crate::verb::tables::RankScope;
 use crate::{GpuWork, IdleCause, RankBreakdown};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Chart, Colour, Plot, Rows, Series, Table, Texture};
+use perf4sight_report::{Block, Chart, Colour, Plot, Series, Table, TableBuilder, Texture};
 use perf4sight_traces::{RankTrace, Trace};
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ fn streams(run: &TracedRun) -> Table {
     };
     rows.sort_by_key(|row| std::cmp::Reverse(row.time));
     rows.truncate(STREAMS);
-    Rows::new(title, rows)
+    TableBuilder::new(title, rows)
         .number("rank", "rank", |row| u64::from(row.rank))
         .text("stream", "stream", |row| row.name.clone())
         .number("busy_ms", "works", |row| Milliseconds(row.each))

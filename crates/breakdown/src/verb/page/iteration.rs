@@ -4,7 +4,7 @@ use super::accelerators::name_of_stream;
 use super::colours::{GPU, of_category, of_work};
 use super::{TypicalIteration, milliseconds};
 use crate::{GpuWork, Lane, LaneContent, LaneKind, LaneSpan, TimeCategory, TrainingOperation, lanes};
-use perf4sight_report::{Axis, Block, Chart, Colour, Plot, Series, Span, Texture, Timeline};
+use perf4sight_report::{Axis, Block, Chart, Colour, Plot, Series, Texture, Timeline, TimelineSpan};
 use perf4sight_traces::TrackId;
 use perf4sight_traces::shortened::{briefest, cut};
 
@@ -37,7 +37,7 @@ fn chart(typical: &TypicalIteration) -> Chart {
     let plot = Timeline {
         time: Axis::linear("time (ms)"),
         tracks: all.iter().map(|row| name(typical, row)).collect(),
-        series: series.filter(|series: &Series<Span>| !series.data.is_empty()).collect(),
+        series: series.filter(|series: &Series<TimelineSpan>| !series.data.is_empty()).collect(),
     };
     let left_out: Vec<String> = [(threads, "threads"), (streams, "streams")]
         .into_iter()
@@ -88,7 +88,7 @@ fn series_look(content: LaneContent) -> (&'static str, Colour) {
     }
 }
 
-fn placed_span(typical: &TypicalIteration, track: usize, span: &LaneSpan) -> Span {
+fn placed_span(typical: &TypicalIteration, track: usize, span: &LaneSpan) -> TimelineSpan {
     let window = typical.iteration.window;
     let at = |moment: i64| milliseconds((moment - window.0) as f64);
     let names = &typical.ranked.trace.names;
@@ -99,7 +99,7 @@ fn placed_span(typical: &TypicalIteration, track: usize, span: &LaneSpan) -> Spa
         }
         LaneContent::Busy => String::new(),
     };
-    Span { track, start: at(span.time.0), end: at(span.time.1), name }
+    TimelineSpan { track, start: at(span.time.0), end: at(span.time.1), name }
 }
 
 fn name(typical: &TypicalIteration, row: &Lane) -> String {

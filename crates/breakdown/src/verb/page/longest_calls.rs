@@ -4,7 +4,7 @@ use super::{TypicalIteration, milliseconds};
 use crate::verb::run::TracedRun;
 use crate::{CallCost, CallStacks, RankBreakdown, WorkCost, work_costs};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Cell, Rows, Table};
+use perf4sight_report::{Block, Cell, Table, TableBuilder};
 use perf4sight_traces::shortened::brief;
 use perf4sight_traces::{EventCategory, RankTrace};
 
@@ -77,7 +77,7 @@ impl CallScale {
 }
 
 fn calls(costs: &[CallCost], one: &str, title: String, scale: CallScale) -> Table {
-    Rows::new(title, scale.lines(costs, |cost| cost.total))
+    TableBuilder::new(title, scale.lines(costs, |cost| cost.total))
         .text("name", one, |cost| brief(&cost.name))
         .number("own_ms", "own time", |cost| scale.time(cost.own))
         .number("own_percent", "share", |cost| scale.share(cost.own))
@@ -89,7 +89,7 @@ fn calls(costs: &[CallCost], one: &str, title: String, scale: CallScale) -> Tabl
 
 fn work_table(costs: &[WorkCost], title: String, scale: CallScale) -> Table {
     let each = |cost: &WorkCost| Milliseconds(milliseconds(cost.total as f64 / cost.calls.max(1) as f64));
-    Rows::new(title, scale.lines(costs, |cost| cost.total))
+    TableBuilder::new(title, scale.lines(costs, |cost| cost.total))
         .text("name", "kernel", |cost| brief(&cost.name))
         .text("work", "of", |cost| cost.work.name())
         .number("total_ms", "time", |cost| scale.time(cost.total))
@@ -108,7 +108,7 @@ fn other_calls_table(run: &TracedRun, ranked: &RankTrace, rank: &RankBreakdown) 
     let work = work_costs(&ranked.trace, rank).into_iter().take(FEWER);
     let work = work.map(|cost| (cost.work.name(), cost.name, cost.total, cost.calls));
     Some(
-        Rows::new(format!("Rank {}: what takes longest", rank.rank), calls.chain(work))
+        TableBuilder::new(format!("Rank {}: what takes longest", rank.rank), calls.chain(work))
             .text("kind", "kind", |row| row.0)
             .text("name", "name", |row| brief(&row.1))
             .number("own_ms", "own time", |row| scale.time(row.2))

@@ -13,9 +13,9 @@ mod over_iterations;
 use super::run::TracedRun;
 use super::{BreakdownResults, differences, headline, tables};
 use crate::{CallStacks, Iteration, Metric, RankBreakdown, TimeCategory};
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Cell, Fact, Page, Rows, Table, sentence};
+use perf4sight_report::{Block, Cell, Fact, Page, Table, TableBuilder, sentence};
 use perf4sight_traces::RankTrace;
 use tables::RankScope;
 
@@ -105,7 +105,7 @@ fn answers(shown: &BreakdownResults) -> Vec<Block> {
 
 fn headline(run: &TracedRun, whose: RankScope) -> Vec<Fact> {
     let total = whose.summary(length);
-    let mean = |summary: Option<Summary>| summary.map(|summary| Milliseconds(milliseconds(summary.mean)));
+    let mean = |summary: Option<ValueSummary>| summary.map(|summary| Milliseconds(milliseconds(summary.mean)));
     let share = |number: &dyn Fn(&Iteration) -> Option<f64>| {
         let (part, whole) = (whose.summary(number)?.mean, total?.mean);
         (whole > 0.0).then(|| Percent(100.0 * part / whole))
@@ -157,7 +157,7 @@ fn metrics(run: &TracedRun) -> Table {
     };
     let mean = |metric: Metric| summary(metric).map_or(Cell::from("unknown"), |summary| summary.mean.into());
     let shown = Metric::ALL.into_iter().filter(|metric| whose.is_some() && is_shown(metric));
-    Rows::new("Published metrics, per iteration", shown)
+    TableBuilder::new("Published metrics, per iteration", shown)
         .text("metric", "metric", |metric| metric.name())
         .text("unit", "in", |metric| metric.unit().name())
         .number("mean", "mean", |metric| mean(*metric))

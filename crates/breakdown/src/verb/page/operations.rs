@@ -7,7 +7,7 @@ use crate::verb::tables::category_name;
 use crate::verb::{BreakdownResults, time_breakdown};
 use crate::{RankBreakdown, TimeCategory, TrainingOperation};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Axis, Block, Chart, Group, Plot, Rows, Series, StackedBars, Table, Whole};
+use perf4sight_report::{Axis, BarGroup, BarLength, Block, Chart, Plot, Series, StackedBars, Table, TableBuilder};
 use perf4sight_traces::shortened::cut;
 use perf4sight_traces::{NameTable, RankTrace};
 use std::collections::BTreeMap;
@@ -84,10 +84,10 @@ impl OperationTimes {
         let names: Vec<String> = self.names.iter().map(|(_, name)| cut(name, ROOM[0])).collect();
         let head = |rank: &RankOperations| if every && self.ranks.len() > 1 { rank.name() } else { String::new() };
         let plot = StackedBars {
-            groups: shown.iter().map(|rank| Group { name: head(rank), bars: names.clone() }).collect(),
+            groups: shown.iter().map(|rank| BarGroup { name: head(rank), bars: names.clone() }).collect(),
             value: Axis::linear("time per iteration (ms)"),
             series: series.filter(|series| series.data.iter().any(|time| *time > 0.0)).collect(),
-            whole: Whole::Sum,
+            whole: BarLength::Sum,
             keys: Vec::new(),
             intervals: Vec::new(),
         };
@@ -106,7 +106,7 @@ impl OperationTimes {
             Milliseconds(rank.sum(name, holds))
         };
         let whole = |rank: &RankOperations| Some(rank.times.values().sum::<f64>()).filter(|whole| *whole > 0.0);
-        let mut rows = Rows::new("Time by operation, per iteration", every());
+        let mut rows = TableBuilder::new("Time by operation, per iteration", every());
         if several {
             rows = rows.number("rank", "rank", |(rank, _)| u64::from(rank.rank));
         }

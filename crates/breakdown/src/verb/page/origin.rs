@@ -3,7 +3,7 @@
 use crate::verb::run::TracedRun;
 use crate::{IterationMarkers, RankBreakdown};
 use perf4sight_base::units::listed;
-use perf4sight_report::{Block, Fact, Rows, Table};
+use perf4sight_report::{Block, Fact, Table, TableBuilder};
 use perf4sight_traces::RankTrace;
 use perf4sight_traces::shortened::cut;
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ fn ranks(run: &TracedRun) -> Table {
         all.map(|(track, _)| *track).collect::<BTreeSet<_>>().len()
     };
     let file = |ranked: &RankTrace| Some(cut(&ranked.trace.file.file_name()?.to_string_lossy(), ROOM));
-    Rows::new("Traces", run.ranks())
+    TableBuilder::new("Traces", run.ranks())
         .number("rank", "rank", |(_, rank)| u64::from(rank.rank))
         .number("events", "events", |(ranked, _)| ranked.trace.events.len())
         .number("threads", "threads", |(_, rank)| rank.threads.len())

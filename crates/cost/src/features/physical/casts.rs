@@ -20,7 +20,7 @@ pub(super) fn add(layer: &mut LayerKernels, numbers: &[NumberTypes]) {
             layer.casts(KernelPass::InputGradient, moved, BatchQuantity::per_sample(wide));
         }
     }
-    if layer.numbers.weights != layer.step.precision.held() {
+    if layer.numbers.weights != layer.step.precision.held_format() {
         let weights = layer.network.weights_of(layer.node) as f64;
         let learned = layer.network.learned_of(layer.node).iter().sum::<u64>() as f64;
         let [read, gradients] =

@@ -7,7 +7,7 @@ use super::{casts, convolution, movement, product, unknown};
 use perf4sight_network::{
     AuxiliaryResult, ChannelCoupling, Network, NodeId, OperationFacts, OperationNature, TrainedNetwork,
 };
-use perf4sight_step::workload::{Accumulate, Lists, Loss, Step};
+use perf4sight_step::workload::{Accumulate, AutocastDevice, Loss, Step};
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](perf4sight_step::workload::Stage) the forward
 /// pass only.
@@ -30,7 +30,7 @@ pub fn kernels_once(trained: &TrainedNetwork, step: Step) -> Vec<Kernel> {
     let held = weight_bytes(network, step);
     // Softmax and normalisations of rows, which accelerators compute in single precision, are a small part of any
     // step.
-    let numbers = network.numbers(step.precision, Lists::Processor);
+    let numbers = network.numbers(step.precision, AutocastDevice::Processor);
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
     for (id, node) in network.iter() {
         let training = step.trains();
@@ -176,7 +176,7 @@ fn tensors_of(loss: Loss) -> f64 {
 
 /// The loss of every result that has one, and its gradient.
 fn losses(network: &Network, step: Step, held: f64) -> impl Iterator<Item = Kernel> {
-    let element = step.precision.held().bytes() as f64;
+    let element = step.precision.held_format().bytes() as f64;
     network.loss_results().map(move |node| {
         let result = &network.node(node).shape;
         Kernel {

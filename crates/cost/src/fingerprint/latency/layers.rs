@@ -55,8 +55,8 @@ fn times(row: &MeasuredRow) -> BTreeMap<TimedPart, f64> {
     let mut times: BTreeMap<TimedPart, f64> = BTreeMap::new();
     for layer in &row.layers {
         let node = layer.operation.as_ref().and_then(|operation| named.get(&operation.node).copied());
-        let is_clearing = layer.pass == layers::Pass::ZeroGrad;
-        let pass = if is_clearing { layers::Pass::Optimizer } else { layer.pass };
+        let is_clearing = layer.pass == layers::StepPart::ZeroGrad;
+        let pass = if is_clearing { layers::StepPart::Optimizer } else { layer.pass };
         *times.entry(TimedPart { node, pass }).or_default() += pace * layer.record.value().unwrap_or_default();
     }
     times
@@ -65,7 +65,7 @@ fn times(row: &MeasuredRow) -> BTreeMap<TimedPart, f64> {
 /// Operations are timed in the first repetition of a row, among plain steps; the row's value is the fastest
 /// repetition. A slowdown of the machine in the first repetition affects all of its operations alike.
 fn pace(row: &MeasuredRow) -> f64 {
-    let plain = row.layers.iter().find(|layer| layer.pass == layers::Pass::Step);
+    let plain = row.layers.iter().find(|layer| layer.pass == layers::StepPart::Step);
     plain.and_then(|plain| plain.record.value()).map_or(1.0, |plain| row.measured / plain)
 }
 

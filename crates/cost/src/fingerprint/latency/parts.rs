@@ -14,19 +14,19 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TimedPart {
     pub(super) node: Option<NodeId>,
-    pub(super) pass: layers::Pass,
+    pub(super) pass: layers::StepPart,
 }
 
 impl TimedPart {
     fn from_kernel(kernel: &Kernel) -> Self {
         let (node, pass) = match kernel.pass {
-            KernelPass::Forward => (Some(kernel.node), layers::Pass::Forward),
+            KernelPass::Forward => (Some(kernel.node), layers::StepPart::Forward),
             KernelPass::InputGradient | KernelPass::WeightGradient | KernelPass::Fork => {
-                (Some(kernel.node), layers::Pass::Backward)
+                (Some(kernel.node), layers::StepPart::Backward)
             }
-            KernelPass::Loss => (None, layers::Pass::Loss),
+            KernelPass::Loss => (None, layers::StepPart::Loss),
             // zero_grad counts as part of it: the split of work between both depends on the version of PyTorch.
-            KernelPass::Update => (None, layers::Pass::Optimizer),
+            KernelPass::Update => (None, layers::StepPart::Optimizer),
         };
         TimedPart { node, pass }
     }
@@ -75,11 +75,11 @@ impl StepParts {
         let mut parts = PartSorter::default();
         // The passes of a node are mixed, but all kernels of a node are contiguous.
         for node in kernels.chunk_by(|a, b| a.node == b.node) {
-            for pass in [layers::Pass::Forward, layers::Pass::Backward] {
+            for pass in [layers::StepPart::Forward, layers::StepPart::Backward] {
                 parts.add(TimedPart { node: Some(node[0].node), pass }, node);
             }
         }
-        for pass in [layers::Pass::Loss, layers::Pass::Optimizer] {
+        for pass in [layers::StepPart::Loss, layers::StepPart::Optimizer] {
             parts.add(TimedPart { node: None, pass }, kernels);
         }
         StepParts { kinds: parts.kinds }
@@ -89,7 +89,7 @@ impl StepParts {
     fn run_again(&mut self, again: &[bool]) {
         for PartKind { parts, .. } in &mut self.kinds {
             let runs_again = |part: &TimedPart| {
-                part.pass == layers::Pass::Forward && part.node.is_some_and(|node| again[node.index()])
+                part.pass == layers::StepPart::Forward && part.node.is_some_and(|node| again[node.index()])
             };
             let more: Vec<TimedPart> = parts.iter().copied().filter(runs_again).collect();
             parts.extend(more);
@@ -147,7 +147,7 @@ impl<'a> NetworkSteps<'a> {
     /// The parts of a step with one pass and without checkpoints; other steps run some of them again.
     fn single_pass(&self, step: Step) -> Arc<StepParts> {
         let once = Step { accumulate: Accumulate::default(), checkpoint: Checkpoint::None, ..step };
-        self.once.of(once, || StepParts::sorted(&self.laid_out(once)))
+        self.once.get_or_compute(once, || StepParts::sorted(&self.laid_out(once)))
     }
 
     fn runs_again(&self, step: Step) -> Vec<bool> {
@@ -162,7 +162,8 @@ impl<'a> NetworkSteps<'a> {
     pub(super) fn laid_out(&self, step: Step) -> Vec<Kernel> {
         let trained = self.trainings.for_trainable(step.trainable);
         // The layout depends on no other property of a step.
-        let channels_last = self.channels_last.of((step.stage, step.trainable), || channels_last(&trained, step));
+        let channels_last =
+            self.channels_last.get_or_compute((step.stage, step.trainable), || channels_last(&trained, step));
         let mut kernels = kernels_once(&trained, step);
         for kernel in &mut kernels {
             if let (Some(filter), [image, ..]) = (&mut kernel.filter, self.network.node(kernel.node).inputs.as_slice())

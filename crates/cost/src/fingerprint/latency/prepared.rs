@@ -97,12 +97,12 @@ impl<'a> PreparedLatency<'a> {
 
     /// Milliseconds of a step of `batch` samples.
     pub(super) fn milliseconds(&self, batch: u64) -> f64 {
-        *self.known.of(batch, || self.curve.corrected(self.promise.physics.time(batch as f64)))
+        *self.known.get_or_compute(batch, || self.curve.corrected(self.promise.physics.time(batch as f64)))
     }
 
     /// The range of measurements around that prediction.
     pub(super) fn band(&self, batch: u64) -> Option<IntervalBand> {
-        *self.bands.of(batch, || self.compute_band(batch))
+        *self.bands.get_or_compute(batch, || self.compute_band(batch))
     }
 
     fn compute_band(&self, batch: u64) -> Option<IntervalBand> {

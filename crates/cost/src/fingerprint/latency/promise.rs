@@ -37,7 +37,7 @@ impl<'a> PredictedSteps<'a> {
     }
 
     fn timed(&self, batch: u64) -> Arc<(Vec<PartTime>, TimeBreakdown)> {
-        self.timed.of(batch, || {
+        self.timed.get_or_compute(batch, || {
             let timed = self.physics.timed(self.corrections, batch as f64);
             let spent = self.physics.breakdown(&timed);
             (timed, spent)
@@ -56,7 +56,7 @@ impl<'a> PredictedSteps<'a> {
 
     /// Milliseconds of every pass of every operation, corrected.
     pub(super) fn passes(&self, batch: u64) -> Arc<PassTimes> {
-        self.passes.of(batch, || self.physics.passes(self.network, &self.timed(batch).0))
+        self.passes.get_or_compute(batch, || self.physics.passes(self.network, &self.timed(batch).0))
     }
 
     /// The breakdown of a step with this total time.

@@ -7,7 +7,7 @@ pub(super) use predictor::{LowerBound, Predictor, StepPredictors};
 pub use verdict::{CountedMemory, FitDecision, FitVerdict, MaxBatch, MemoryLimit};
 
 use super::distribution::OutOfDistribution;
-use perf4sight_base::stats::{Scores, mean};
+use perf4sight_base::stats::{ErrorScores, mean};
 use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
@@ -150,7 +150,7 @@ impl ExpectedError {
     /// one out, it falls back to the error of levels, reported as such. None where nothing was tested.
     pub(in crate::fingerprint) fn new(
         is_profiled: bool,
-        scores: Option<Scores>,
+        scores: Option<ErrorScores>,
         left_out: &BTreeMap<String, f64>,
     ) -> Option<Self> {
         let levels = || scores.map(|scores| ExpectedError::Levels { mape: scores.mape, rows: scores.rows });

@@ -119,7 +119,7 @@ fn read_logs(selection: &RowSelection, gathered: &mut GatheredRows) -> Result<Ve
         let log = records::read(&file, selection.quantity, selection.step.stage)?;
         gathered.warnings.extend(log.warnings());
         let asked = |record: &RowRecord| match calibration::is_reserved(&record.variant.network) {
-            true => selection.step.whole(),
+            true => selection.step.of_whole_network(),
             false => selection.step,
         };
         let (own, others): (Vec<RowRecord>, Vec<RowRecord>) =
@@ -145,7 +145,7 @@ fn read_layers(selection: &RowSelection, records: &[RowRecord], warnings: &mut V
             let log = layers::read(&file)?;
             warnings.extend(log.warning(&file));
             // A step that was measured again was also timed again.
-            for step in log.records.chunk_by(|layer, _| layer.pass != layers::Pass::Step) {
+            for step in log.records.chunk_by(|layer, _| layer.pass != layers::StepPart::Step) {
                 if step.iter().all(|layer| layer.record.outcome.passed()) {
                     let of = &step[0].record;
                     steps.entry((of.variant.clone(), of.workload)).or_default().push_back(step.to_vec());

@@ -57,8 +57,9 @@ impl<'a> WorkloadJudge<'a> {
 
     fn network_takes(&self, step: Step) -> bool {
         let parts = [Step { checkpoint: Checkpoint::None, ..step }, Step { trainable: Trainable::All, ..step }];
-        let takes =
-            |part: Step| *self.possible.of((part.trainable, part.checkpoint), || self.network.check_step(part).is_ok());
+        let takes = |part: Step| {
+            *self.possible.get_or_compute((part.trainable, part.checkpoint), || self.network.check_step(part).is_ok())
+        };
         parts.into_iter().all(takes)
     }
 

@@ -5,7 +5,7 @@ use super::search::AdviceCandidate;
 use crate::fingerprint::{FitDecision, Prediction};
 use crate::verbs::verdict::{called, ends};
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Cell, Column, Rows, Table};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn};
 use perf4sight_step::workload::Workload;
 
 /// The maximum number of rows of each kind on the console; programs and pages get all of them.
@@ -52,13 +52,13 @@ impl Advice {
         let timed = rows.iter().any(|one| one.time.is_some());
         let limited = self.findings.asked.need.verdict.is_some();
         let columns = [
-            Some(Column::text("change", "change")),
-            Some(Column::number("memory", "memory")),
-            Some(Column::number("memory_interval", "90 %")),
-            limited.then(|| Column::number("verdict", "verdict")),
-            timed.then(|| Column::number("latency", "a step")),
-            timed.then(|| Column::number("latency_interval", "90 %")),
-            timed.then(|| Column::number("per_sample", "a sample")),
+            Some(TableColumn::text("change", "change")),
+            Some(TableColumn::number("memory", "memory")),
+            Some(TableColumn::number("memory_interval", "90 %")),
+            limited.then(|| TableColumn::number("verdict", "verdict")),
+            timed.then(|| TableColumn::number("latency", "a step")),
+            timed.then(|| TableColumn::number("latency_interval", "90 %")),
+            timed.then(|| TableColumn::number("per_sample", "a sample")),
         ];
         let mut table = Table::new(title, columns.into_iter().flatten());
         for one in rows {
@@ -97,7 +97,7 @@ impl Advice {
 
     pub(super) fn flat(&self, rows: &[AdviceCandidate]) -> Table {
         let mib = |value: f64| Cell::from(Bytes::from_mib(value));
-        let rows = Rows::new("", rows)
+        let rows = TableBuilder::new("", rows)
             .text("change", "", |one| self.changes_text(one))
             .number("bs", "", |one| one.workload.batch)
             .text("step", "", |one| one.workload.step.cell());
@@ -114,11 +114,11 @@ impl Advice {
 
 /// Adds a prediction and the ends of its interval.
 fn numbers<'a>(
-    rows: Rows<&'a AdviceCandidate>,
+    rows: TableBuilder<&'a AdviceCandidate>,
     [quantity, unit]: [&str; 2],
     of: fn(&'a AdviceCandidate) -> Option<&'a Prediction>,
     cell: impl Fn(f64) -> Cell,
-) -> Rows<&'a AdviceCandidate> {
+) -> TableBuilder<&'a AdviceCandidate> {
     let values: [fn(&Prediction) -> Option<f64>; 3] = [
         |prediction| Some(prediction.value.value()),
         |prediction| Some(prediction.interval?.low.value()),

@@ -7,7 +7,7 @@ use crate::device::{self, Device, Measurement, MeasurementJob};
 use crate::records::{RowAppender, RowRecord, ensure_writable};
 use crate::verbs::temporary::TemporaryFile;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::{Setting, Watch};
+use perf4sight_machine::{MachineProperties, RunWatch};
 use perf4sight_step::workload::{Quantity, Workload};
 use perf4sight_verb::Context;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
 
 /// The differences between this device and the fingerprint's, in words.
-fn others(profiled: &Setting, here: &Setting) -> Option<String> {
+fn others(profiled: &MachineProperties, here: &MachineProperties) -> Option<String> {
     if !SAME.iter().any(|name| profiled.contains_key(*name)) {
         return Some("the device of this fingerprint is not recorded".to_owned());
     }
@@ -42,7 +42,8 @@ impl CalibratedNetwork<'_> {
         for job in &jobs {
             let batch = job.workload.batch;
             let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
-            let measurement = device.measure(job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
+            let measurement =
+                device.measure(job, &RunWatch { waiting: &waiting, ..RunWatch::quiet(&context.cancel) })?;
             if let Some((_, why)) = measurement.reason_to_distrust() {
                 context.warn(format!("batch size {batch}: the time is doubtful: {why}"));
             }

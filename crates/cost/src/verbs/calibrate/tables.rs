@@ -4,7 +4,7 @@ use super::CalibratedNetwork;
 use super::rows::CalibrationRows;
 use crate::fingerprint::{DeviceFingerprints, Fingerprint, MeasuredRow, PredictedValue, PreparedStep};
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_step::workload::Quantity;
 
 impl CalibratedNetwork<'_> {
@@ -53,7 +53,9 @@ impl CalibratedNetwork<'_> {
         let mut table = self.table(quantity, &["measured", "before", "after"]);
         let steady = quantity == Quantity::Latency && own.iter().any(|row| row.record.spread.is_some());
         if steady {
-            table.columns.extend([Column::number("spread_percent", "spread"), Column::text("outcome", "outcome")]);
+            table
+                .columns
+                .extend([TableColumn::number("spread_percent", "spread"), TableColumn::text("outcome", "outcome")]);
         }
         let [before, after] = [before, after].map(|one| self.prepare_step(one));
         for batch in sizes {
@@ -98,8 +100,8 @@ impl CalibratedNetwork<'_> {
             Quantity::Memory => "bytes",
         };
         let title = format!("{} {quantity} of {} on {}", self.step, self.variant, self.fingerprints.subject().device);
-        let values = columns.iter().map(|column| Column::number(format!("{column}_{unit}"), *column));
-        Table::new(title, [Column::number("bs", "batch size")].into_iter().chain(values))
+        let values = columns.iter().map(|column| TableColumn::number(format!("{column}_{unit}"), *column));
+        Table::new(title, [TableColumn::number("bs", "batch size")].into_iter().chain(values))
     }
 }
 

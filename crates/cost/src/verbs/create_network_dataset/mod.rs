@@ -13,7 +13,7 @@ use perf4sight_base::units::Percent;
 use perf4sight_network::zoo::ImageDataset;
 use perf4sight_onnx as onnx;
 use perf4sight_report::{Progress, Table};
-use perf4sight_verb::config::{self, Setting, Values, flag, integer, path, text, word};
+use perf4sight_verb::config::{self, Setting, SettingValues, flag, integer, path, text, word};
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, Verb};
 use rayon::prelude::*;
 use serde_json::json;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 /// The section.
 pub static SPEC: Spec = Spec {
-    table: config::Table {
+    table: config::SettingTable {
         section: "create_network_dataset",
         about: "prunes networks to many levels and writes each variant as a network file",
         groups: &[SETTINGS],
@@ -34,23 +34,23 @@ pub static SPEC: Spec = Spec {
 };
 
 const SETTINGS: &[Setting] = &[
-    text("networks").many().required()
+    text("networks").many_values().required()
         .help("Networks to prune: ONNX files in `model_desc_dir`, named without their ending, or names that `perf4sight networks` lists. A file takes precedence over a listed network of the same name."),
-    text("dims").many().or("[]")
+    text("dims").many_values().or_default("[]")
         .help("Sizes of dimensions that files leave open, by their names, such as 'tokens=197'. Each file uses those that it has."),
-    integer("pruning_perc", 0, 99).many().or("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]")
+    integer("pruning_perc", 0, 99).many_values().or_default("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]")
         .help("Levels: percentages of all parameters to remove."),
-    word("mode", || RankingMode::ALL.map(RankingMode::name).to_vec()).or("random")
+    word("mode", || RankingMode::ALL.map(RankingMode::name).to_vec()).or_default("random")
         .help("Which filters are removed first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs files with weights)."),
-    integer("repeats", 1, 9999).or("1").help("Variants per level, only in mode random_weighted."),
+    integer("repeats", 1, 9999).or_default("1").help("Variants per level, only in mode random_weighted."),
     flag("write_unreached")
         .help("Also write networks that miss their level by more than two percentage points, under the name of that level, as the program of the perf4sight paper does. By default the run names them and ends with exit code 4."),
-    path("model_desc_dir").or("models/{dataset}").help("Folder of the networks to prune."),
-    path("model_path").or("models/pruned/{mode}_pruning")
+    path("model_desc_dir").or_default("models/{dataset}").help("Folder of the networks to prune."),
+    path("model_path").or_default("models/pruned/{mode}_pruning")
         .help("Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`."),
-    integer("seed", 0, i64::MAX).or("0")
+    integer("seed", 0, i64::MAX).or_default("0")
         .help("Seed: the same seed gives the same files. Every variant is drawn independently, so the channels removed at one level are not all removed at the next."),
-    text("dataset").or("imagenet")
+    text("dataset").or_default("imagenet")
         .help("Dataset whose images and classes the listed networks have: imagenet, cifar10 or cifar100. It names a folder, and may be any name if input and classes are set. Files have images and classes of their own."),
     text("input")
         .help("Shape of one image, such as 3x320x320, if it differs from the dataset's. Files are read for that size if their graphs allow it. The folder is then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes stay apart."),
@@ -92,18 +92,19 @@ impl PrunedVariant {
     }
 }
 
-fn parse(values: &Values) -> Result<Box<dyn Section>> {
+fn parse(values: &SettingValues) -> Result<Box<dyn Section>> {
     let (input, images) = (images::input(values)?, images::images_from_values(values)?);
     let folder: PathBuf = values.get("model_desc_dir")?;
-    let mode = values.named("mode", RankingMode::parse)?;
+    let mode = values.parse_word("mode", RankingMode::parse)?;
     let levels: BTreeSet<u8> = values.get::<Vec<u8>>("pruning_perc")?.into_iter().collect();
     let sources =
-        values.each("networks", |name| NetworkSource::find(name, &folder, &images, mode == RankingMode::L1))?;
-    let dims = onnx::dims(values.each("dims", onnx::parse_dim)?).map_err(|error| values.placed("dims", error))?;
-    source::check_dims(&sources, &dims).map_err(|error| values.placed("dims", error))?;
+        values.parse_words("networks", |name| NetworkSource::find(name, &folder, &images, mode == RankingMode::L1))?;
+    let dims =
+        onnx::dims(values.parse_words("dims", onnx::parse_dim)?).map_err(|error| values.with_place("dims", error))?;
+    source::check_dims(&sources, &dims).map_err(|error| values.with_place("dims", error))?;
     let files = NetworkExtents { dims, input, classes: images::classes(values)? };
-    source::check_input(&sources, &files).map_err(|error| values.placed("input", error))?;
-    source::check_classes(&sources, &files).map_err(|error| values.placed("classes", error))?;
+    source::check_input(&sources, &files).map_err(|error| values.with_place("input", error))?;
+    source::check_classes(&sources, &files).map_err(|error| values.with_place("classes", error))?;
     Ok(Box::new(CreateNetworkDataset {
         sources,
         files,

@@ -4,14 +4,14 @@ use super::PrunedVariant;
 use super::source::LoadedNetwork;
 use crate::pruning::Pruner;
 use perf4sight_base::units::{Percent, listed};
-use perf4sight_report::{Cell, Rows, Table};
+use perf4sight_report::{Cell, Table, TableBuilder};
 use std::collections::BTreeMap;
 
 /// The maximum number of layers that a row names.
 const NAMED: usize = 3;
 
 pub(super) fn variants(made: &[&PrunedVariant]) -> Table {
-    Rows::new("Pruned networks", made)
+    TableBuilder::new("Pruned networks", made)
         .text("variant", "variant", |made| made.variant.to_string())
         .number("asked_percent", "asked", |made| Percent(f64::from(made.variant.level)))
         .number("reached_percent", "reached", |made| Percent(made.pruned.percent))
@@ -27,7 +27,7 @@ pub(super) fn unprunable(networks: &[LoadedNetwork]) -> Table {
     let networks = networks.iter().map(|loaded| &loaded.network);
     let rows =
         networks.flat_map(|network| Pruner::new(network).unprunable().into_iter().map(move |stays| (network, stays)));
-    Rows::new("Channels that stay", rows)
+    TableBuilder::new("Channels that stay", rows)
         .text("network", "network", |(network, _)| network.name().to_owned())
         .text("layer", "layer", |(_, stays)| stays.layer.clone())
         .number("channels", "channels", |(_, stays)| stays.channels)
@@ -43,7 +43,7 @@ pub(super) fn reasons(unprunable: &Table) -> Table {
         *sum += channels;
         layers.push(layer.to_string());
     }
-    Rows::new("Channels that stay", rows)
+    TableBuilder::new("Channels that stay", rows)
         .text("network", "network", |((network, _), _)| network.clone())
         .number("channels", "channels", |(_, (channels, _))| *channels)
         .text("reason", "reason", |((_, reason), _)| reason.clone())

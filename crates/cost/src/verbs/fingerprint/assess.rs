@@ -62,7 +62,7 @@ impl FingerprintSection {
             fingerprint.left_out = errors_by_network(&study);
             fingerprint.save(&self.store)?;
         }
-        match tested.check_any(&selection).map_err(|nothing| context.explained(nothing)) {
+        match tested.check_any(&selection).map_err(|nothing| context.with_reason(nothing)) {
             Err(nothing) if self.evaluate => return Err(nothing),
             Err(nothing) => context.warn(format!("nothing to test on: {nothing}")),
             Ok(()) => {}
@@ -78,7 +78,7 @@ impl FingerprintSection {
     ) -> Result<(Fingerprint, FitBasis)> {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let gathered = gather(&selection, networks)?;
-        gathered.check_any(&selection).map_err(|nothing| context.explained(nothing))?;
+        gathered.check_any(&selection).map_err(|nothing| context.with_reason(nothing))?;
         warn_of_gaps(&gathered, "to fit on", source.quantity, context);
         report_other_steps(&gathered.of_other_steps, source.quantity, context);
         let begin = context.now();
@@ -88,7 +88,7 @@ impl FingerprintSection {
         let platform = facts.platform;
         platform.check_precision(self.step.precision)?;
         let fitted = Fingerprint::fit(subject, self.recipe, &gathered.observations(&platform));
-        let mut fingerprint = fitted.map_err(|failure| context.explained(failure))?;
+        let mut fingerprint = fitted.map_err(|failure| context.with_reason(failure))?;
         fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
         fingerprint.provenance = FitProvenance {
             date: humantime::format_rfc3339_seconds(begin).to_string(),

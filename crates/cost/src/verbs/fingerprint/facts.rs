@@ -6,7 +6,7 @@ use crate::fingerprint::{LikelierPlatform, MeasuredRow, likelier_platform};
 use crate::records::ProfileProvenance;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
 use perf4sight_verb::Context;
@@ -74,7 +74,7 @@ fn threads(profiles: &[ProfileProvenance]) -> u64 {
 
 /// The known device that a profile's setting implies: libtorch chooses memory layouts for the widest vectors of the
 /// processor.
-fn profiled_platform(setting: &Setting) -> Option<&'static str> {
+fn profiled_platform(setting: &MachineProperties) -> Option<&'static str> {
     let fact = |name: &str| setting.get(name).map(String::as_str);
     // Which GPU it was and whether TF32 was allowed are reported next to the device, and determine workspaces.
     let of_gpu = || Platform::of_gpu(fact("gpu").unwrap_or_default(), fact("tf32") == Some("on"));

@@ -175,7 +175,7 @@ impl Verb for FingerprintSection {
             if context.cancelled() {
                 return Ok(Summary::default());
             }
-            progress.doing(format!("{} {}", self.step, source.quantity));
+            progress.set_item(format!("{} {}", self.step, source.quantity));
             assessed.push(self.assess(source, &mut networks, context)?);
             progress.advance(1);
         }

@@ -5,17 +5,17 @@ use crate::fingerprint::{FingerprintSubject, FitMethod, FitRecipe, LevelSelectio
 use crate::verbs::step;
 use perf4sight_base::error::Result;
 use perf4sight_step::workload::{Quantity, Stage, Step};
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 impl FingerprintSection {
-    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let fitted: BTreeSet<u8> = values.get::<Vec<u8>>("train_logs")?.into_iter().collect();
         let tested: BTreeSet<u8> = values.get::<Vec<u8>>("eval_logs")?.into_iter().collect();
         let others =
             if tested.is_empty() { LevelSelection::AllBut(fitted.clone()) } else { LevelSelection::Only(tested) };
-        let stage = values.named("stage", Stage::parse)?;
+        let stage = values.parse_word("stage", Stage::parse)?;
         Ok(FingerprintSection {
             evaluate: values.get("evaluate")?,
             overwrite: values.get("overwrite")?,
@@ -23,7 +23,7 @@ impl FingerprintSection {
             device: values.folder_name("device_name")?,
             dataset: values.folder_name("dataset")?,
             platform: values.get("target")?,
-            recipe: FitRecipe::new(values.named("method", FitMethod::parse)?, values.get("seed")?),
+            recipe: FitRecipe::new(values.parse_word("method", FitMethod::parse)?, values.get("seed")?),
             fit: RowSplit { networks: values.get("train_nets")?, levels: LevelSelection::Only(fitted) },
             test: RowSplit { networks: values.get("eval_nets")?, levels: others },
             sources: sources(values)?,
@@ -38,7 +38,7 @@ impl FingerprintSection {
     }
 }
 
-fn sources(values: &Values<'_>) -> Result<Vec<QuantitySource>> {
+fn sources(values: &SettingValues<'_>) -> Result<Vec<QuantitySource>> {
     let mut sources = Vec::new();
     for quantity in Quantity::ALL {
         let (switch, fit_key, test_key) = match quantity {

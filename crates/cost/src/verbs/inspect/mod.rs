@@ -20,7 +20,7 @@ use perf4sight_network::{Network, Node, OperationCoverage};
 use perf4sight_platform::Platform;
 use perf4sight_report::{Block, Page, Table};
 use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step, Workload};
-use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, text, word};
+use perf4sight_verb::config::{Conflicts, Setting, SettingTable as Settings, SettingValues, flag, integer, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
 use sheet::LayerSheet;
@@ -43,13 +43,13 @@ pub static VERB: VerbSpec = VerbSpec {
 };
 
 const BATCH: Setting =
-    integer("bs", 1, LARGEST_BATCH as i64).or("1").value("SIZE").help("Batch size that the costs are for.");
+    integer("bs", 1, LARGEST_BATCH as i64).or_default("1").value("SIZE").help("Batch size that the costs are for.");
 
 const STAGE: Setting = word("stage", stages)
     .help("Stage of the step; training adds the backward pass [default: inference, with --memory training]");
 
 const SORT: Setting = word("sort", || LayerOrder::ALL.map(LayerOrder::name).to_vec())
-    .or("run")
+    .or_default("run")
     .conflicts(Conflicts::With(&["memory"]))
     .help("Order of the layers: as they run, or by most MACs (in training forward and backward together), largest results or most parameters.");
 
@@ -61,10 +61,10 @@ const MEMORY: Setting =
     flag("memory").help("Show what is in memory while the step runs, simulated, instead of the layers.");
 
 const TARGET: Setting = text("target")
-    .or("cpu")
+    .or_default("cpu")
     .requires("memory")
     .value("NAME|FILE.json")
-    .known(asking::targets)
+    .completed_by(asking::targets)
     .help("Kind of the device whose memory is simulated, or a file that describes one.");
 
 const PAGE: Setting = asking::HTML.help("Write a page; with --memory, with a chart of the memory over the step.");
@@ -130,7 +130,7 @@ impl Verb for Inspect {
 }
 
 impl Inspect {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let memory: bool = values.get("memory")?;
         let stage = values.named_if_set("stage", Stage::parse)?;
         let stage = stage.unwrap_or(if memory { Stage::Training } else { Stage::Inference });
@@ -140,9 +140,9 @@ impl Inspect {
         step::check_batches(values, workload.step, &[workload.batch])?;
         Ok(Inspect {
             network: values.get("network")?,
-            dataset: values.named("dataset", Dataset::parse)?,
+            dataset: values.parse_word("dataset", Dataset::parse)?,
             workload,
-            order: values.named("sort", LayerOrder::parse)?,
+            order: values.parse_word("sort", LayerOrder::parse)?,
             tree: values.get("tree")?,
             extents: NetworkExtents::parse(values)?,
             memory: if memory { values.get("target")? } else { None },

@@ -4,7 +4,7 @@ use super::order::LayerOrder;
 use super::tree::{self, ModuleBranch};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::{Network, Node};
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use perf4sight_step::workload::{Stage, Workload};
 use serde_json::{Value, json};
 use std::ops::AddAssign;
@@ -117,7 +117,7 @@ impl<'a> LayerSheet<'a> {
         self.costs.iter().for_each(|costs| sum += *costs);
         // Layers that share weights each read them, but they exist once.
         sum.parameters = network.parameters();
-        let rows = Rows::new("Totals", [sum])
+        let rows = TableBuilder::new("Totals", [sum])
             .number("operations", "operations", |_| network.coverage().operations)
             .number("activations", "conv outputs", |_| network.activations().saturating_mul(batch));
         self.with_costs(rows, |sum| sum)
@@ -128,14 +128,14 @@ impl<'a> LayerSheet<'a> {
     }
 
     fn rows(&self, title: String, rows: Vec<SheetRow>) -> Table {
-        let rows = Rows::new(title, rows)
+        let rows = TableBuilder::new(title, rows)
             .text("layer", "layer", |row| row.0.clone())
             .text("operation", "operation", |row| row.1.clone())
             .number("output", "output", |row| row.2.clone());
         self.with_costs(rows, |row| &row.3)
     }
 
-    fn with_costs<T>(&self, rows: Rows<T>, costs: impl Fn(&T) -> &LayerCosts) -> Table {
+    fn with_costs<T>(&self, rows: TableBuilder<T>, costs: impl Fn(&T) -> &LayerCosts) -> Table {
         let mut rows = rows.number("parameters", "parameters", |row| costs(row).parameters).number(
             "forward_macs",
             "forward MACs",

@@ -7,7 +7,7 @@ use crate::fingerprint::{
 };
 use perf4sight_base::error::Error;
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_step::workload::Quantity;
 use serde_json::{Map, Value, json};
 
@@ -38,9 +38,9 @@ impl DevicePredictions {
 impl DeviceAnswers {
     /// Every prediction with all details, for CSV.
     fn flat(&self) -> Table {
-        let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
-        let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
-        let tail = tail.into_iter().chain(["limit_counts", "step"].map(|key| Column::text(key, "")));
+        let heads = ["network", "device", "dataset", "stage"].map(|key| TableColumn::text(key, ""));
+        let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| TableColumn::number(key, ""));
+        let tail = tail.into_iter().chain(["limit_counts", "step"].map(|key| TableColumn::text(key, "")));
         let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
         let (FingerprintSubject { device, dataset, .. }, step) = (self.fingerprints.subject(), self.step.cell());
         for answer in &self.answers {
@@ -100,25 +100,25 @@ impl DeviceAnswers {
     }
 }
 
-fn columns(fingerprints: &DeviceFingerprints) -> Vec<Column> {
-    let mut columns = vec![Column::number("bs", "")];
+fn columns(fingerprints: &DeviceFingerprints) -> Vec<TableColumn> {
+    let mut columns = vec![TableColumn::number("bs", "")];
     for fingerprint in fingerprints.iter() {
         let (quantity, unit) = match fingerprint.subject().quantity {
             Quantity::Latency => ("latency", "ms"),
             Quantity::Memory => ("memory", "bytes"),
         };
-        let keys = ["", "_low", "_high"].map(|end| Column::number(format!("{quantity}{end}_{unit}"), ""));
-        columns.extend(keys.into_iter().chain([Column::text(format!("{quantity}_interval"), "")]));
+        let keys = ["", "_low", "_high"].map(|end| TableColumn::number(format!("{quantity}{end}_{unit}"), ""));
+        columns.extend(keys.into_iter().chain([TableColumn::text(format!("{quantity}_interval"), "")]));
     }
     columns.extend([
-        Column::number("throughput_per_s", ""),
-        Column::number("tensors_bytes", ""),
-        Column::number("tensors_low_bytes", ""),
-        Column::number("tensors_high_bytes", ""),
-        Column::number("need_bytes", ""),
-        Column::text("verdict", ""),
-        Column::number("fits_probability", ""),
-        Column::text("unlike", ""),
+        TableColumn::number("throughput_per_s", ""),
+        TableColumn::number("tensors_bytes", ""),
+        TableColumn::number("tensors_low_bytes", ""),
+        TableColumn::number("tensors_high_bytes", ""),
+        TableColumn::number("need_bytes", ""),
+        TableColumn::text("verdict", ""),
+        TableColumn::number("fits_probability", ""),
+        TableColumn::text("unlike", ""),
     ]);
     columns
 }

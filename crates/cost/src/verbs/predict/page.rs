@@ -3,7 +3,7 @@
 use super::answers::{DeviceAnswers, DevicePredictions};
 use crate::verbs::timeline;
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Block, Page, Tone, sentence};
+use perf4sight_report::{AnswerTone, Block, Page, sentence};
 
 impl DevicePredictions {
     /// A page for people; `asked` is the requested limit.
@@ -20,9 +20,9 @@ impl DevicePredictions {
     }
 
     /// The tone of the answer, by how well the requested steps fit.
-    fn tone(&self) -> Tone {
+    fn tone(&self) -> AnswerTone {
         let all = || self.devices.iter().flat_map(|device| &device.answers).flat_map(|answer| &answer.points);
-        if all().all(|point| point.fits()) { Tone::Good } else { Tone::Caution }
+        if all().all(|point| point.fits()) { AnswerTone::Good } else { AnswerTone::Caution }
     }
 }
 

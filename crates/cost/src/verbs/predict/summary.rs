@@ -4,7 +4,7 @@ use super::answer::{BatchPrediction, NetworkAnswer};
 use super::answers::{DeviceAnswers, DevicePredictions};
 use super::{OutputForm, Predict};
 use perf4sight_base::error::Error;
-use perf4sight_base::units::{counted, grouped};
+use perf4sight_base::units::{count_text, grouped};
 use perf4sight_verb::{Context, Summary};
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ impl DevicePredictions {
         let more = match unfit.len() {
             1 => String::new(),
             more if self.devices.len() > 1 => format!(", nor may {} more", more - 1),
-            more => format!(", nor may {}", counted(more as u64 - 1, "other network")),
+            more => format!(", nor may {}", count_text(more as u64 - 1, "other network")),
         };
         Some(
             Error::unfit(format!("{} may not fit at batch size {}{place}{more}", first.network, batches.join(", ")))

@@ -6,7 +6,7 @@ use crate::fingerprint::{LatencyShare, Prediction, PredictionInterval};
 use crate::verbs::verdict::{called, ends};
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{TensorRole, TensorsAtPeak};
-use perf4sight_report::{Cell, Rows, Table};
+use perf4sight_report::{Cell, Table, TableBuilder};
 
 const LAYERS: usize = 5;
 
@@ -63,7 +63,7 @@ fn predictions(answers: &[NetworkAnswer], what: &str) -> Vec<Table> {
         "samples/s",
         |(_, point, _)| point.throughput(),
     );
-    [memory, latency].map(Rows::table).into_iter().filter(|table| !table.is_empty()).collect()
+    [memory, latency].map(TableBuilder::table).into_iter().filter(|table| !table.is_empty()).collect()
 }
 
 /// For a single network, which the title names, the interval's ends are shown. For several networks the interval is
@@ -72,11 +72,11 @@ fn lines<'a>(
     answers: &'a [NetworkAnswer],
     [quantity, what]: [&str; 2],
     of: fn(&BatchPrediction) -> Option<&Prediction>,
-) -> Rows<(&'a NetworkAnswer, &'a BatchPrediction, &'a Prediction)> {
+) -> TableBuilder<(&'a NetworkAnswer, &'a BatchPrediction, &'a Prediction)> {
     let several = answers.len() > 1;
     let points = answers.iter().flat_map(|answer| answer.points.iter().map(move |point| (answer, point)));
     let points = points.filter_map(|(answer, point)| Some((answer, point, of(point)?)));
-    let mut rows = Rows::new(format!("{what}: {quantity}"), points);
+    let mut rows = TableBuilder::new(format!("{what}: {quantity}"), points);
     if several {
         rows = rows.text("network", "network", |(answer, ..)| answer.network.clone());
     }
@@ -101,7 +101,7 @@ fn relative(prediction: &Prediction) -> Cell {
 fn prior_table(devices: &[DeviceAnswers], title: String) -> Table {
     let answers = devices.iter().flat_map(|device| device.answers.iter().map(move |answer| (device, answer)));
     let lines = answers.flat_map(|(device, answer)| answer.points.iter().map(move |point| (device, answer, point)));
-    let mut table = Rows::new(title, lines);
+    let mut table = TableBuilder::new(title, lines);
     if devices.len() > 1 {
         table = table.text("device", "device", |(device, ..)| device.name().to_owned());
     }
@@ -167,7 +167,7 @@ impl PredictionBreakdown {
     }
 
     fn table(&self, [title, what, unit]: [&str; 3], parts: Vec<(String, Cell, f64)>, whole: f64) -> Table {
-        Rows::new(format!("{title}, batch size {}", self.batch), parts)
+        TableBuilder::new(format!("{title}, batch size {}", self.batch), parts)
             .text(what, what, |part| part.0.clone())
             .number(unit, unit.split('_').next().unwrap_or(unit), |part| part.1.clone())
             .number("share_percent", "share", |part| Percent(100.0 * part.2 / whole))

@@ -12,7 +12,7 @@ use perf4sight_base::error::Result;
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
 use perf4sight_platform::Platform;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -33,7 +33,7 @@ pub(super) enum PlanChoice {
 }
 
 impl PlanChoice {
-    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>) -> Result<Self> {
         match values.get::<String>("plan")?.as_str() {
             "adaptive" => {
                 refuse_order(values)?;
@@ -45,7 +45,7 @@ impl PlanChoice {
 }
 
 /// The time limit for measuring.
-pub(super) fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
+pub(super) fn budget(values: &SettingValues<'_>) -> Result<Option<Duration>> {
     let Some(text) = values.get::<Option<String>>("budget")? else { return Ok(None) };
     let expected = "a time above 0 such as 20 min, 90 s or 2 h";
     let parsed = humantime::parse_duration(&text)
@@ -57,7 +57,7 @@ pub(super) fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
 }
 
 /// The adaptive plan chooses its own order of batch sizes and its own repeats.
-fn refuse_order(values: &Values<'_>) -> Result<()> {
+fn refuse_order(values: &SettingValues<'_>) -> Result<()> {
     if values.get::<u32>("repeats")? > 1 {
         let error = values.error("repeats", "plan = adaptive chooses itself what to measure twice");
         return Err(error.help("leave repeats out, or set plan = grid"));

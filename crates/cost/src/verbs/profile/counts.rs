@@ -6,8 +6,8 @@ use crate::plan::PlanEnding;
 use crate::records::{MeasurementOutcome, Repeatability, RowReading, RowRecord};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Column, Rows, Table};
-use perf4sight_verb::{Finding, Summary};
+use perf4sight_report::{Table, TableBuilder, TableColumn};
+use perf4sight_verb::{Summary, TableFinding};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -222,20 +222,21 @@ impl ProfileCounts {
 
     fn table(&self) -> Table {
         let time = |network: &&str| self.spent.get(*network).map(|spent| Milliseconds(spent.seconds * 1e3));
-        let rows = Rows::new("Rows of the profile", self.networks()).text("network", "network", |network| *network);
-        let count = |rows: Rows<_>, (key, heading, outcomes): (&str, &str, &[MeasurementOutcome])| {
+        let rows =
+            TableBuilder::new("Rows of the profile", self.networks()).text("network", "network", |network| *network);
+        let count = |rows: TableBuilder<_>, (key, heading, outcomes): (&str, &str, &[MeasurementOutcome])| {
             rows.number(key, heading, |network: &&str| self.count(network, outcomes))
         };
         COUNTS.into_iter().fold(rows, count).number("milliseconds", "time", time).table()
     }
 
     /// For the last lines of the run: rows measured, and rows that ran out of memory.
-    fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<TableFinding> {
         let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[4], "out of memory")];
         let of_network = |network: &&str| {
-            closing.map(|((key, _, outcomes), heading)| Finding {
+            closing.map(|((key, _, outcomes), heading)| TableFinding {
                 about: (*network).to_owned(),
-                column: Column::number(*key, heading),
+                column: TableColumn::number(*key, heading),
                 cell: self.count(network, outcomes).into(),
             })
         };

@@ -3,7 +3,7 @@
 use super::planned::PlannedMeasurement;
 use crate::device::{Device, Measurement, MeasurementJob};
 use perf4sight_base::error::Result;
-use perf4sight_machine::Watch;
+use perf4sight_machine::RunWatch;
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -74,7 +74,7 @@ impl<'scope, 'env> DevicePool<'scope, 'env> {
             let waiting = |what: &str| drop(sender.send(PoolMessage::Waiting(what.to_owned())));
             let waits = Cell::new(Duration::ZERO);
             let waited = |time| waits.set(waits.get() + time);
-            let watch = Watch { waiting: &waiting, waited: &waited, ..Watch::quiet(cancelled) };
+            let watch = RunWatch { waiting: &waiting, waited: &waited, ..RunWatch::quiet(cancelled) };
             let measurement = measures.measure(&assignment.job, &watch);
             drop(sender.send(PoolMessage::Done(Box::new(FinishedAssignment {
                 device,

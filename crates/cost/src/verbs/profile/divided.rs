@@ -13,9 +13,9 @@ use crate::records::{self, ProfileProvenance, RowAppender, Variant, absent, merg
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::{atomic_write, input_file};
-use perf4sight_machine::{Setting, check_kind, claim, differences};
+use perf4sight_machine::{MachineProperties, check_kind, claim, differences};
 use perf4sight_step::workload::{Quantity, Stage, Variable};
-use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary};
+use perf4sight_verb::{Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,8 +33,8 @@ impl Divisible for Profile {
         &self.places.log_dir
     }
 
-    fn noun(&self) -> Noun {
-        Noun { one: "configuration", several: "configurations" }
+    fn noun(&self) -> CountedNoun {
+        CountedNoun { one: "configuration", several: "configurations" }
     }
 
     fn outline_elsewhere(&self, files: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
@@ -56,14 +56,14 @@ impl Divisible for Profile {
         self.write_calibration_networks()
     }
 
-    fn items(&self, files: &PlannedFiles, _: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, files: &PlannedFiles, _: &mut Context) -> Result<Vec<WorkItem>> {
         self.check_divisible()?;
         let tests = self.tests(files)?;
         let files = &self.with_calibration_networks(files, &mut Outline::default());
         let planned = self.planned(&tests, files);
         let (seconds, factor) = (estimate::estimate_seconds(planned.iter(), &self.device), self.pace(&planned)?);
         let ahead = self.left_to_measure(&planned)?;
-        let mut items: Vec<Item> = Vec::new();
+        let mut items: Vec<WorkItem> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (at, _) in &ahead {
             let configuration = &planned[*at].configuration;
@@ -74,14 +74,14 @@ impl Divisible for Profile {
                 Some(place) => items[*place].time = items[*place].time.saturating_add(time),
                 None => {
                     places.insert(name.clone(), items.len());
-                    items.push(Item { name, group: group(configuration), time });
+                    items.push(WorkItem { name, group: group(configuration), time });
                 }
             }
         }
         Ok(items)
     }
 
-    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+    fn run_part(&self, part: &WorkPart<'_>, context: &mut Context) -> Result<Summary> {
         let own = self.of_part(part)?;
         let present = PlannedFiles::default();
         let tests = own.tests(&present)?;
@@ -194,7 +194,7 @@ impl Profile {
     }
 
     /// The section with the folder of a part and its share of the budget.
-    fn of_part(&self, part: &Part<'_>) -> Result<Self> {
+    fn of_part(&self, part: &WorkPart<'_>) -> Result<Self> {
         let mut own = self.clone();
         part.folder.clone_into(&mut own.places.log_dir);
         let spent =
@@ -204,7 +204,7 @@ impl Profile {
     }
 
     /// Refuses a machine of another kind than that of the other rows, before it measures.
-    fn check_kind(&self, now: &Setting, run: &Path) -> Result<()> {
+    fn check_kind(&self, now: &MachineProperties, run: &Path) -> Result<()> {
         let log_dir = &self.places.log_dir;
         let known = match records::any_rows(log_dir) {
             true => ProfileProvenance::load(log_dir)?.map(|provenance| provenance.setting),

@@ -5,7 +5,7 @@ use crate::plan::Configuration;
 use crate::records::MeasurementOutcome;
 use perf4sight_base::error::Error;
 use perf4sight_base::units::listed;
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use std::time::Duration;
 
 /// The maximum number of configurations that are named; the rest is only counted.
@@ -80,7 +80,7 @@ impl RunFailures {
     pub(super) fn table(&self, spent: bool) -> Option<Table> {
         let more = if spent { " with a larger budget" } else { "" };
         let title = format!("What failed, and is tried again when the same command is run again{more}");
-        let table = Rows::new(title, &self.0)
+        let table = TableBuilder::new(title, &self.0)
             .text("outcome", "what", |alike| alike.failure.outcome.to_string())
             .number("configurations", "how many", |alike| alike.configurations.len())
             .text("which", "which", |alike| listed(&alike.configurations, NAMED))

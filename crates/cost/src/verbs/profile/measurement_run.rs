@@ -130,7 +130,7 @@ impl MeasurementRun<'_> {
         context: &Context,
     ) -> Result<Assignment> {
         state.ledger.begin(&configuration);
-        state.progress.doing(configuration.to_string());
+        state.progress.set_item(configuration.to_string());
         let planned = self.find(configuration)?;
         let run = state.ledger.runs(&planned.configuration) + 1;
         let round = planned.configuration.round.max(run);

@@ -8,7 +8,7 @@ use crate::device::kind::DeviceKind;
 use crate::plan::{ConfigurationStatus, MeasurementLedger, RowShare};
 use crate::records::{MeasurementIdentity, PROVENANCE_FILE, row_file};
 use perf4sight_base::error::Result;
-use perf4sight_machine::description::Description;
+use perf4sight_machine::description::MachineDescription;
 use perf4sight_step::workload::Variable;
 use perf4sight_verb::{KeyedPath, Outline, PlannedFiles};
 use std::collections::BTreeSet;
@@ -50,7 +50,9 @@ impl Profile {
     /// there.
     fn idle_limit(&self) -> Option<String> {
         let is_here = self.device.kind == DeviceKind::Cpu && self.device.routes.is_empty();
-        is_here.then(|| Description::here().beyond("mem_limit", self.device.mem_limit)).flatten()
+        is_here
+            .then(|| MachineDescription::here().ineffective_limit_warning("mem_limit", self.device.mem_limit))
+            .flatten()
     }
 
     pub(super) fn outline_config(&self, tests: &[NetworkTests], outline: &mut Outline) {

@@ -3,14 +3,14 @@
 use super::counts::TimeSpent;
 use super::planned::PlannedMeasurement;
 use crate::plan::MeasurementLedger;
-use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
+use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, StepPart};
 use crate::records::{
     self, ErrorEstimate, ProfileProvenance, ProfileRun, Repeatability, RowAppender, RowRecord, Variant, WorkerRun,
     row_file,
 };
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use perf4sight_verb::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ pub(super) fn seconds(provenance: &ProfileProvenance) -> f64 {
 }
 
 fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
-    let steps = log.records.iter().filter(|layer| layer.pass == Pass::Step);
+    let steps = log.records.iter().filter(|layer| layer.pass == StepPart::Step);
     steps.map(|layer| (&layer.record.variant, layer.record.workload))
 }
 
@@ -76,7 +76,7 @@ impl ProfileLog {
     pub fn open(
         log_dir: &Path,
         planned: &[PlannedMeasurement],
-        (setting, seed): (&Setting, u64),
+        (setting, seed): (&MachineProperties, u64),
         patience: Duration,
         context: &mut Context,
     ) -> Result<Self> {
@@ -213,7 +213,7 @@ pub(super) fn files(planned: &[PlannedMeasurement]) -> BTreeSet<(Variant, Variab
 }
 
 /// The existing provenance, or a new one if there are no rows. A file of its name that is none is refused, and not replaced.
-pub(super) fn provenance(log_dir: &Path, now: &Setting) -> Result<ProfileProvenance> {
+pub(super) fn provenance(log_dir: &Path, now: &MachineProperties) -> Result<ProfileProvenance> {
     let fresh = ProfileProvenance { setting: now.clone(), runs: Vec::new() };
     let found = ProfileProvenance::load(log_dir)?;
     if !records::any_rows(log_dir) {

@@ -19,7 +19,7 @@ use crate::records::Variant;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_step::workload::{Stage, Step, Variable};
-use perf4sight_verb::config::{Document, FromValue, SectionText, Value};
+use perf4sight_verb::config::{ConfigDocument, FromValue, SectionText, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -103,7 +103,7 @@ fn text(tests: &NetworkTests) -> String {
 /// # Errors
 /// A file in another format than the published one: with file, line, key and expectation.
 pub fn read(file: &Path) -> Result<Vec<NetworkTests>> {
-    let document = Document::load(file)?;
+    let document = ConfigDocument::load(file)?;
     if document.sections().is_empty() {
         return Err(Error::config("there is nothing to measure").file(file).expected("a section such as [RESNET18]"));
     }
@@ -183,9 +183,9 @@ impl SectionReader<'_> {
     }
 
     fn place(&self, key: &str, error: Error) -> Error {
-        use perf4sight_verb::config::Origin;
+        use perf4sight_verb::config::ValueOrigin;
         let line = match self.section.entry(key).map(|entry| &entry.origin) {
-            Some(Origin::Line(line)) => *line,
+            Some(ValueOrigin::Line(line)) => *line,
             _ => self.section.line,
         };
         error.file(self.file).line(line)

@@ -10,10 +10,10 @@ use crate::plan::{Configuration, GridPlan, PlanEnding, Repetitions};
 use crate::records::{RowReading, RowRecord, Variant};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::{Setting, Watch};
+use perf4sight_machine::{MachineProperties, RunWatch};
 use perf4sight_network::zoo::{self, Dataset};
 use perf4sight_onnx as onnx;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_step::workload::{Stage, Variable, Workload};
 use perf4sight_verb::Context;
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ impl Device for SlowDevice {
         self.device.capacity()
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> MachineProperties {
         self.device.setting()
     }
 
@@ -58,7 +58,7 @@ impl Device for SlowDevice {
         self.device.check(job)
     }
 
-    fn measure(&self, job: &MeasurementJob, watch: &Watch<'_>) -> Result<Measurement> {
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement> {
         CLOCK.fetch_add(self.milliseconds, Ordering::Relaxed);
         self.steps.lock().unwrap().extend(job.allowance.steps.map(|steps| steps.minimum));
         self.device.measure(job, watch)
@@ -87,7 +87,7 @@ fn run(planned: &[PlannedMeasurement], milliseconds: u64) -> (ProfileCounts, Vec
     let mut plan = Repetitions::new(Box::new(GridPlan::new(all.clone())), &all, 2, Some(BUDGET)).repeating_after(least);
     let device = SimulatedDevice { abilities: SimulatedPerformance::default(), mem_limit: None, seed: 0 };
     let slow = SlowDevice { device, milliseconds, steps: Mutex::default() };
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, io::sink(), io::sink());
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_millis(CLOCK.load(Ordering::Relaxed));
     let mut context = Context::new(console, clock, Arc::default(), PathBuf::new(), String::new());

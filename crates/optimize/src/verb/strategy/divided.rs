@@ -5,7 +5,7 @@ use super::{OptimizeTraces, SEARCHES};
 use crate::passes::searched_graph;
 use crate::search::{FusionState, SearchCheckpoint, SearchOptions, SearchSettings, UnitGraph, identity};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary};
+use perf4sight_verb::{Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,11 +27,11 @@ impl Divisible for OptimizeTraces {
         self.outline()
     }
 
-    fn noun(&self) -> Noun {
-        Noun { one: "search", several: "searches" }
+    fn noun(&self) -> CountedNoun {
+        CountedNoun { one: "search", several: "searches" }
     }
 
-    fn items(&self, _: &PlannedFiles, _: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, _: &PlannedFiles, _: &mut Context) -> Result<Vec<WorkItem>> {
         let Some(graph) = self.graph()? else { return Ok(Vec::new()) };
         let first = FusionState::new(&graph, self.wanted.simulate);
         let mut items = Vec::new();
@@ -40,13 +40,13 @@ impl Divisible for OptimizeTraces {
                 let seconds = MOVE * graph.units.len() as f64 * search.moves as f64;
                 let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
                 let name = item(search, &first);
-                items.push(Item { group: name.clone(), name, time });
+                items.push(WorkItem { group: name.clone(), name, time });
             }
         }
         Ok(items)
     }
 
-    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+    fn run_part(&self, part: &WorkPart<'_>, context: &mut Context) -> Result<Summary> {
         let lacks = || {
             Error::input("this task has searches that the configuration or the traces lack")
                 .help("the traces were changed since, or the node sees other files than the machine that submitted: both need the same folder")
@@ -63,7 +63,7 @@ impl Divisible for OptimizeTraces {
         copy(&searches, &self.out, part.folder)?;
         let cancel = context.cancel.clone();
         own.run(&searches, &first, &|_| !cancel.load(Ordering::Relaxed))?;
-        Ok(Summary { headline: self.noun().counted(searches.len()), ..Summary::default() })
+        Ok(Summary { headline: self.noun().count_text(searches.len()), ..Summary::default() })
     }
 
     fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {

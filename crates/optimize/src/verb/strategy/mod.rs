@@ -22,8 +22,8 @@ use perf4sight_replay::inputs;
 use perf4sight_replay::ranks::TrainingJob;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::what_if::StepChange;
-use perf4sight_report::{Column, sentence};
-use perf4sight_verb::{Context, Finding, Outline, Summary, Verb};
+use perf4sight_report::{TableColumn, sentence};
+use perf4sight_verb::{Context, Outline, Summary, TableFinding, Verb};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -82,7 +82,7 @@ impl OptimizeTraces {
         let files = self.files()?;
         let mut left = passes.len() as u64 + 2;
         let progress = context.console.progress(self.moves().saturating_add(left), "optimizing").unpaced();
-        progress.doing("reading traces");
+        progress.set_item("reading traces");
         let start = self.start()?;
         progress.advance(1);
         let mut found = PassResults { unanswered: self.unused(&passes), ..PassResults::default() };
@@ -92,7 +92,7 @@ impl OptimizeTraces {
                 found.unanswered.push(format!("{} was interrupted", pass.name()));
                 continue;
             }
-            progress.doing(pass_text(pass, &start, &self.wanted));
+            progress.set_item(pass_text(pass, &start, &self.wanted));
             let cancel = context.cancel.clone();
             let go_on = |moves| {
                 progress.pace();
@@ -109,7 +109,7 @@ impl OptimizeTraces {
                 progress.expect(left - 1);
             }
         }
-        progress.doing("comparing");
+        progress.set_item("comparing");
         let joint = jointly(&start, &found)?;
         found.replace_by(joint);
         found.leave_out_slower(self.asks_for_memory());
@@ -249,9 +249,9 @@ fn pass_text(pass: &dyn OptimizationPass, start: &RecordedStart, wanted: &PassSe
     }
 }
 
-fn finding(proposal: &ChangeProposal) -> Finding {
-    let column = Column::number("gain_percent", "shorter by");
-    Finding { about: proposal.change.clone(), column, cell: Percent(proposal.gain()[0]).into() }
+fn finding(proposal: &ChangeProposal) -> TableFinding {
+    let column = TableColumn::number("gain_percent", "shorter by");
+    TableFinding { about: proposal.change.clone(), column, cell: Percent(proposal.gain()[0]).into() }
 }
 
 /// A proposal that shortens the step by less, in percent, is none.

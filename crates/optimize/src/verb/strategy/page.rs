@@ -5,7 +5,7 @@ use perf4sight_base::units::{Milliseconds, grouped};
 use perf4sight_replay::graph::{ResourceKind, StepGraph, WorkKind};
 use perf4sight_replay::simulate::{NodeSchedule, simulate};
 use perf4sight_report::{
-    Axis, Block, Chart, Colour, Fact, Line, Page, Plot, Series, Span, Texture, Timeline, Value, sentence,
+    Axis, Block, Chart, Colour, Fact, Line, Page, Plot, Series, Texture, Timeline, TimelineSpan, Value, sentence,
 };
 
 /// The whole page.
@@ -77,14 +77,14 @@ fn timeline(title: &str, step: &StepGraph, schedule: &NodeSchedule, rank: u32) -
         let spans = own.filter_map(|id| {
             let track = resources.iter().position(|resource| *resource == graph.node(id).resource.index())?;
             let [start, end] = [schedule.start(id), schedule.end(graph, id)].map(|time| time as f64 / 1e6);
-            Some(Span { track, start, end, name: graph.name(id).to_owned() })
+            Some(TimelineSpan { track, start, end, name: graph.name(id).to_owned() })
         });
         Series::new(series, spans).coloured(colour).textured(Texture::Plain)
     });
     let plot = Timeline {
         time: Axis::linear("time (ms)"),
         tracks: resources.iter().map(name).collect(),
-        series: series.into_iter().filter(|series: &Series<Span>| !series.data.is_empty()).collect(),
+        series: series.into_iter().filter(|series: &Series<TimelineSpan>| !series.data.is_empty()).collect(),
     };
     Chart::new(title, format!("A replayed step of rank {rank}, whose work ends last as it is."), Plot::Timeline(plot))
 }

@@ -10,12 +10,12 @@ use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::CollectiveAlgorithm;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_verb::Verb;
-use perf4sight_verb::config::{Setting, Values, flag, number, path, word};
+use perf4sight_verb::config::{Setting, SettingValues, flag, number, path, word};
 use std::path::PathBuf;
 
 /// The published arguments of this option alone.
 pub const SETTINGS: &[Setting] = &[
-    word("optimizer", optimizers).or("MCMC").help("Of optimize: how operator fusion is searched."),
+    word("optimizer", optimizers).or_default("MCMC").help("Of optimize: how operator fusion is searched."),
     flag("simulate").help("Of optimize: fused operations but the last take 0.8 of their time."),
     number("memory_budget", 1e-9).alias("memory_budget").value("GB").help("Of optimize: memory that a step may take."),
     path("xla_candidate_path")
@@ -37,14 +37,14 @@ const WORKSPACE: &str = ".opt_ws";
 ///
 /// # Errors
 /// A sub option that is none of the published ones, or lacks what it works on.
-pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+pub fn parse(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
     match values.get::<Option<String>>("sub_option")?.unwrap_or_default().trim() {
         train @ (TRAIN_GPU | TRAIN_AMP) => Ok(Box::new(operations::published(values, train)?)),
         passes => Ok(Box::new(strategy(values, passes)?)),
     }
 }
 
-fn strategy(values: &Values<'_>, sub_option: &str) -> Result<OptimizeTraces> {
+fn strategy(values: &SettingValues<'_>, sub_option: &str) -> Result<OptimizeTraces> {
     let mut traces: Vec<PathBuf> = values.get("path")?;
     let passes = passes(sub_option)?;
     let for_clusters = passes.iter().any(|pass| pass == FROM_CLUSTERS);
@@ -54,7 +54,7 @@ fn strategy(values: &Values<'_>, sub_option: &str) -> Result<OptimizeTraces> {
     };
     let out = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| first.clone()).join(WORKSPACE);
     let first = SearchOptions {
-        optimizer: values.named("optimizer", |word| SearchMethod::parse(&word.to_ascii_lowercase()))?,
+        optimizer: values.parse_word("optimizer", |word| SearchMethod::parse(&word.to_ascii_lowercase()))?,
         seed: 0,
         moves: MOVES,
     };
@@ -67,7 +67,7 @@ fn strategy(values: &Values<'_>, sub_option: &str) -> Result<OptimizeTraces> {
         memory_budget: values.get::<Option<f64>>("memory_budget")?.map(|gigabytes| Bytes((gigabytes * 1e9) as u64)),
         network: None,
     };
-    let algorithm = values.named("nccl_algo", |word| match word {
+    let algorithm = values.parse_word("nccl_algo", |word| match word {
         "TREE" => Ok(CollectiveAlgorithm::Tree),
         _ => Ok(CollectiveAlgorithm::Ring),
     })?;

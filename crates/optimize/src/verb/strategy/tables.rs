@@ -3,7 +3,7 @@
 use super::StrategyResults;
 use crate::passes::ChangeProposal;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Column, Table};
+use perf4sight_report::{Table, TableColumn};
 
 /// What a user of PyTorch can change.
 pub(super) fn proposals(shown: &StrategyResults) -> Table {
@@ -18,12 +18,12 @@ pub(super) fn others(shown: &StrategyResults) -> Table {
 
 fn table<'a>(title: &str, proposals: impl Iterator<Item = &'a ChangeProposal>) -> Table {
     let columns = [
-        Column::text("change", "change"),
-        Column::number("step_ms", "a step"),
-        Column::number("gain_percent", "shorter by"),
-        Column::number("gain_low_percent", "at least"),
-        Column::number("gain_high_percent", "at most"),
-        Column::text("learns", "learns"),
+        TableColumn::text("change", "change"),
+        TableColumn::number("step_ms", "a step"),
+        TableColumn::number("gain_percent", "shorter by"),
+        TableColumn::number("gain_low_percent", "at least"),
+        TableColumn::number("gain_high_percent", "at most"),
+        TableColumn::text("learns", "learns"),
     ];
     let mut table = Table::new(title, columns);
     for proposal in proposals {

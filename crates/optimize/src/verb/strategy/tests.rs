@@ -5,9 +5,9 @@ use crate::changes::AutocastLists;
 use crate::search::{SearchMethod, SearchOptions, SearchSettings};
 use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_step::workload::Optimizer as UpdateRule;
-use perf4sight_verb::{Divisible, Part, PlannedFiles};
+use perf4sight_verb::{Divisible, PlannedFiles, WorkPart};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 fn context() -> Context {
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
     Context::new(console, || SystemTime::UNIX_EPOCH, Arc::new(AtomicBool::new(false)), PathBuf::new(), String::new())
 }
@@ -163,7 +163,7 @@ fn divided_searches_give_the_files_of_one_machine() {
     assert_eq!(names().len(), 2);
     for name in names() {
         let own = folder.path().join(&name);
-        let part = Part { items: &[name], folder: &own, run: &own, share: 0.5 };
+        let part = WorkPart { items: &[name], folder: &own, run: &own, share: 0.5 };
         divided.run_part(&part, &mut context()).unwrap();
         divided.merge(std::slice::from_ref(&own), &mut context()).unwrap();
     }
@@ -173,7 +173,7 @@ fn divided_searches_give_the_files_of_one_machine() {
         let [one, other] = [&one, &divided].map(|strategy| fs::read_to_string(strategy.out.join(file)).unwrap());
         assert_eq!(one, other, "{file}");
     }
-    let part = Part { items: &["mcmc-seed-9".to_owned()], folder: folder.path(), run: folder.path(), share: 1.0 };
+    let part = WorkPart { items: &["mcmc-seed-9".to_owned()], folder: folder.path(), run: folder.path(), share: 1.0 };
     let error = divided.run_part(&part, &mut context()).unwrap_err().to_string();
     assert!(error.contains("both need the same folder"), "{error}");
 }

@@ -10,7 +10,7 @@ pub(super) use json::KEY;
 use super::{contents, last_number, read_each};
 use messages::{ChakraOperation, RECEIVE, SEND};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{CollectiveArguments, EventCategory, NewEvent, RankTrace, TraceBuilder};
 use std::collections::{BTreeMap, HashMap};
@@ -114,7 +114,7 @@ fn read_rank(file: &Path, number: u32) -> Result<ChakraRank> {
     };
     let before = nodes.iter().map(before).collect();
     let warning = lost.first().map(|(node, on)| {
-        let dependencies = counted(lost.len() as u64, "dependency").replace("dependencys", "dependencies");
+        let dependencies = count_text(lost.len() as u64, "dependency").replace("dependencys", "dependencies");
         format!("{dependencies} on nodes that the file does not have: node {node} waits for {on}, and more may be lost with it")
     });
     Ok(ChakraRank {

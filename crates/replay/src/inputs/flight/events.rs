@@ -1,7 +1,7 @@
 //! The operations of a dump as events, where the recorder noted when they took place.
 
 use super::{FlightDump, FlightEntry};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{CollectiveArguments, EventCategory, NewEvent, RankTrace, TraceBuilder};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub(in crate::inputs) fn trace(dump: &FlightDump) -> Option<RankTrace> {
         }
     }
     if untimed > 0 {
-        let operations = counted(untimed, "operation");
+        let operations = count_text(untimed, "operation");
         builder.damage().others.push(format!(
             "{operations} of the flight recorder without a time: not ended, or timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on)"
         ));

@@ -8,7 +8,7 @@ pub(super) use events::trace;
 
 use super::contents;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,7 +170,7 @@ fn ranks(value: &Value) -> BTreeSet<u32> {
 impl FlightDump {
     /// Warnings about what could not be read.
     pub fn warnings(&self) -> Vec<String> {
-        let entries = counted(self.damaged, "entry").replace("entrys", "entries");
+        let entries = count_text(self.damaged, "entry").replace("entrys", "entries");
         (self.damaged > 0)
             .then(|| format!("rank {}: {entries} of its dump could not be read", self.rank))
             .into_iter()

@@ -16,7 +16,7 @@ use crate::timeline;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_traces::is_own_timeline;
-use perf4sight_verb::config::{Setting, Values, flag, integer, number, path, text, word};
+use perf4sight_verb::config::{Setting, SettingValues, flag, integer, number, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb};
 use recorders::ComparedClaims;
 use std::fs::File;
@@ -29,7 +29,7 @@ pub const SETTINGS: &[Setting] = &[
         .required()
         .help("What to do: replay, collect, statistic or optimize."),
     path("path")
-        .many()
+        .many_values()
         .commas()
         .required()
         .value("DIR")
@@ -37,19 +37,19 @@ pub const SETTINGS: &[Setting] = &[
     text("sub_option").alias("sub_option").help(
         "Of replay: smlt_delay_cmp or smlt_delay_comm, which stretch computation or communication by --delay-ratio; of optimize: tensor_fusion, xla, amp, memory, ^memory, from_opfs2tsfs, train_gpu, train_amp.",
     ),
-    number("delay_ratio", 1e-6).or("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
+    number("delay_ratio", 1e-6).or_default("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
 ];
 
 /// Published arguments of each of the published programs.
 pub const PUBLISHED: &[Setting] = &[
     word("platform", platforms)
-        .or("TENSORFLOW")
+        .or_default("TENSORFLOW")
         .help("What recorded the traces; the files themselves show it, and a contradiction is warned about."),
     word("comm_backend", backends)
-        .or("NCCL")
+        .or_default("NCCL")
         .alias("comm_backend")
         .help("What exchanges gradients; the files themselves show it, and a contradiction is warned about."),
-    word("nccl_algo", algorithms).or("RING").alias("nccl_algo").help("How collective operations are done."),
+    word("nccl_algo", algorithms).or_default("RING").alias("nccl_algo").help("How collective operations are done."),
     path("workspace").value("DIR").help("Folder for the results, instead of the first of --path."),
     flag("pretty").help("Accepted: results are always shown with what is necessary."),
 ];
@@ -115,7 +115,7 @@ const TABLE_OF_ALL: &str = "statistic.csv";
 ///
 /// # Errors
 /// An option or sub option that has no place here, with what takes it.
-pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+pub fn parse(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
     let traces: Vec<PathBuf> = values.get("path")?;
     let out = match (values.get::<Option<PathBuf>>("workspace")?, traces.first()) {
         (Some(workspace), _) => workspace,
@@ -140,7 +140,7 @@ pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     Ok(Box::new(ComparedClaims { verb, traces, claims: recorders::claims(values)? }))
 }
 
-fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<ReplayVerb> {
+fn replay(values: &SettingValues<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<ReplayVerb> {
     let ratio: f64 = values.get("delay_ratio")?;
     let what_ifs = match values.get::<Option<String>>("sub_option")?.as_deref() {
         None | Some("") => Vec::new(),
@@ -151,9 +151,9 @@ fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Repla
             return Err(error.help("perf4sight replay shows the critical path, and --what-if what a change brings"));
         }
     };
-    let algorithm = values.named("nccl_algo", |word| CollectiveAlgorithm::parse(&word.to_ascii_lowercase()))?;
+    let algorithm = values.parse_word("nccl_algo", |word| CollectiveAlgorithm::parse(&word.to_ascii_lowercase()))?;
     let request = ReplayRequest { what_ifs, algorithm, ..ReplayRequest::default() };
-    let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("delay_ratio", error));
+    let check = |text: &String| request.check_what_if(text).map_err(|error| values.with_place("delay_ratio", error));
     request.what_ifs.iter().try_for_each(check)?;
     Ok(ReplayVerb { record: None, traces, out: out.join(REPLAY), as_all_ranks: false, request })
 }
@@ -242,21 +242,22 @@ impl Verb for CollectedTraces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_report::{Console, Mode, Settings};
-    use perf4sight_verb::config::{Document, Entry, Origin, Table, Value};
+    use perf4sight_report::{Console, ConsoleSettings, OutputMode};
+    use perf4sight_verb::config::{ConfigDocument, ConfigEntry, SettingTable, Value, ValueOrigin};
     use std::sync::Arc;
     use std::time::SystemTime;
 
-    const TABLE: Table = Table { section: "analyze", about: "", groups: &[SETTINGS, PUBLISHED, ACCEPTED] };
+    const TABLE: SettingTable =
+        SettingTable { section: "analyze", about: "", groups: &[SETTINGS, PUBLISHED, ACCEPTED] };
 
     fn verb(arguments: &[(&str, &str)]) -> Result<Box<dyn Verb>> {
-        let entry = |(key, value): &(&str, &str)| Entry {
+        let entry = |(key, value): &(&str, &str)| ConfigEntry {
             key: (*key).to_owned(),
             value: Value::Text((*value).to_owned()),
-            origin: Origin::Argument(format!("--{key}")),
+            origin: ValueOrigin::Argument(format!("--{key}")),
         };
-        let document = Document::of_arguments("analyze", arguments.iter().map(entry).collect());
-        parse(&Values::of_arguments(&document, &TABLE)?)
+        let document = ConfigDocument::of_arguments("analyze", arguments.iter().map(entry).collect());
+        parse(&SettingValues::of_arguments(&document, &TABLE)?)
     }
 
     #[test]
@@ -264,7 +265,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/chakra");
         let [traces, out] = [traces.as_path(), folder.path()].map(|path| path.to_str().unwrap());
-        let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+        let settings = ConsoleSettings { mode: OutputMode::Json, colour: false, bars: false, width: None };
         let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
         let mut context =
             Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());
@@ -295,7 +296,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let job = [crate::synthetic::cluster(&crate::synthetic::SyntheticCluster::default(), 1).unwrap()];
         crate::synthetic::write_traces(&job, &[], folder.path()).unwrap();
-        let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+        let settings = ConsoleSettings { mode: OutputMode::Json, colour: false, bars: false, width: None };
         let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
         let mut context =
             Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());

@@ -2,7 +2,7 @@
 
 use crate::inputs::{Recorders, recorders};
 use perf4sight_base::error::Result;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{Context, Summary, Verb};
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(super) struct ComparedClaims {
 ///
 /// # Errors
 /// Values that cannot be read.
-pub(super) fn claims(values: &Values<'_>) -> Result<[Option<String>; 2]> {
+pub(super) fn claims(values: &SettingValues<'_>) -> Result<[Option<String>; 2]> {
     let claim = |key| values.writes(key).then(|| values.get::<String>(key)).transpose();
     Ok([claim("platform")?, claim("comm_backend")?])
 }

@@ -3,14 +3,14 @@
 use super::super::simulated::SimulatedJob;
 use super::*;
 use perf4sight_limit::{BackendInfo, Resource};
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 use tempfile::TempDir;
 
 fn context() -> Context {
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
     Context::new(console, || SystemTime::UNIX_EPOCH, Arc::new(AtomicBool::new(false)), PathBuf::new(), String::new())
 }
@@ -156,7 +156,7 @@ fn what_cannot_be_divided_or_compared_is_refused() {
     assert!(refused(&settings(&folder, "out")).contains("not written by this version"));
     let survey = job().surroundings(&here).survey;
     let weaker = SimulatedJob { limited: &[Resource::Cpus], ..job() }.surroundings(&here).survey;
-    let [before, now] = [survey, weaker].map(|survey| kind(Setting::new(), &survey));
+    let [before, now] = [survey, weaker].map(|survey| kind(MachineProperties::new(), &survey));
     let error = check_kind(&before, &now).unwrap_err().to_string();
     assert!(error.contains("limiter of storage was simulation, is nothing"), "{error}");
 }

@@ -9,7 +9,7 @@ use crate::verb::surroundings::{JobSurroundings, grid};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::{RESIDENCY, Resource};
-use perf4sight_machine::Limits;
+use perf4sight_machine::ResourceLimits;
 
 impl JobSurroundings {
     /// Restricts it to the other nodes.
@@ -28,7 +28,7 @@ impl JobSurroundings {
         let here = self.survey.cpus;
         self.survey.hold_back(fewest.1.cpus, smallest.1.memory, &lacking);
         self.most = asked.cpu.unwrap_or(fewest.1.cpus);
-        let limits = Limits { cpus: Some(self.most), memory: asked.memory, storage: None };
+        let limits = ResourceLimits { cpus: Some(self.most), memory: asked.memory, storage: None };
         self.survey.check(&limits).map_err(|error| {
             let (cpus, memory) = (cpus_words(fewest.1.cpus), smallest.1.memory);
             error.help(format!(
@@ -101,7 +101,7 @@ fn unlimitable_reason(resource: Resource, machines: &[(&str, &NodeMachine)]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_machine::Setting;
+    use perf4sight_machine::MachineProperties;
 
     fn machine(memory: Option<&str>, storage: Option<f64>) -> NodeMachine {
         NodeMachine {
@@ -112,7 +112,7 @@ mod tests {
             limits: [("memory".to_owned(), memory.map(str::to_owned))].into(),
             bandwidths: [storage, None],
             data: None,
-            facts: Setting::new(),
+            facts: MachineProperties::new(),
         }
     }
 

@@ -11,10 +11,10 @@ use crate::verb::runner::{EndDecision, RunGoal};
 use crate::verb::surroundings::JobSurroundings;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_limit::Limiter;
-use perf4sight_machine::Limits;
-use perf4sight_machine::Watch;
-use perf4sight_machine::description::Description;
-use perf4sight_machine::link::{Link, Received};
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::RunWatch;
+use perf4sight_machine::description::MachineDescription;
+use perf4sight_machine::link::{LineLink, ReceivedLine};
 use perf4sight_machine::measurement_lock::{self, MeasurementLock};
 use perf4sight_verb::{Context, Summary};
 use serde_json::json;
@@ -34,7 +34,7 @@ const HASTE: Duration = Duration::from_secs(3);
 pub(in super::super) fn follow(
     asked: &Sensitivity,
     nodes: &NodeSettings,
-    watch: Watch<'_>,
+    watch: RunWatch<'_>,
     context: &mut Context,
 ) -> Result<Summary> {
     let around = JobSurroundings::look(asked, &watch, context);
@@ -69,7 +69,7 @@ pub(in super::super) fn follow(
         Err(error) => Some(error.to_string()),
     };
     if let Some(why) = why {
-        let why = format!("{}: {why}", name(nodes.rank, &Description::here().name()));
+        let why = format!("{}: {why}", name(nodes.rank, &MachineDescription::here().name()));
         // If node 0 is the one that failed, this report is not received.
         let _ = leader.report(&NodeReport::Leaving { why });
     }
@@ -82,10 +82,15 @@ fn interrupted() -> Summary {
 }
 
 /// Connects to node 0; none after Ctrl-C.
-fn reach(nodes: &NodeSettings, patience: Duration, watch: &Watch<'_>, context: &Context) -> Result<Option<Link>> {
+fn reach(
+    nodes: &NodeSettings,
+    patience: Duration,
+    watch: &RunWatch<'_>,
+    context: &Context,
+) -> Result<Option<LineLink>> {
     let at = format!("{}:{}", nodes.master_addr, nodes.port());
     let waiting = |why: &str| context.console.note(format_args!("waiting for node 0 at {at}: {why}"));
-    let link = Link::reach(&nodes.master_addr, nodes.port(), patience, &Watch { waiting: &waiting, ..*watch });
+    let link = LineLink::reach(&nodes.master_addr, nodes.port(), patience, &RunWatch { waiting: &waiting, ..*watch });
     link.map_err(|cause| {
         let wait = humantime::format_duration(nodes.wait);
         Error::device(format!("node 0 was not reached at {at} within {wait}: {cause}"))
@@ -94,14 +99,14 @@ fn reach(nodes: &NodeSettings, patience: Duration, watch: &Watch<'_>, context: &
 }
 
 struct LeaderLink {
-    link: Link,
+    link: LineLink,
 }
 
 impl LeaderLink {
     fn report(&self, report: &NodeReport) -> Result<()> {
         // The reason why node 0 ended is more useful than the broken connection.
         let broken = |cause: std::io::Error| self.last_words().unwrap_or_else(|| gone(&cause.to_string()));
-        self.link.say(&message::line(report)).map_err(broken)
+        self.link.send_line(&message::line(report)).map_err(broken)
     }
 
     /// Why it ended, if it reported that.
@@ -119,8 +124,8 @@ impl LeaderLink {
     fn receive(&self, patience: Duration) -> Result<Option<LeaderOrder>> {
         match self.link.receive(patience) {
             None => Ok(None),
-            Some(Received::Lost(why)) => Err(gone(&why)),
-            Some(Received::Line(line)) => message::message(&line).map(Some).map_err(|why| gone(&why)),
+            Some(ReceivedLine::Lost(why)) => Err(gone(&why)),
+            Some(ReceivedLine::Line(line)) => message::message(&line).map(Some).map_err(|why| gone(&why)),
         }
     }
 }
@@ -139,7 +144,7 @@ struct FollowerNode<'a> {
     nodes: &'a NodeSettings,
     around: &'a JobSurroundings,
     limiter: &'a Limiter,
-    watch: Watch<'a>,
+    watch: RunWatch<'a>,
     leader: &'a LeaderLink,
     next: Option<OrderedRun>,
     /// Keeps other measurements from starting.
@@ -151,7 +156,7 @@ struct FollowerNode<'a> {
 #[derive(Debug, Clone, Copy)]
 struct OrderedRun {
     point: u64,
-    limits: Limits,
+    limits: ResourceLimits,
     goal: RunGoal,
 }
 
@@ -190,7 +195,7 @@ impl FollowerNode<'_> {
             }
             LeaderOrder::Begin { lock } => self.begin(lock, context)?,
             LeaderOrder::Point { point, cpus, memory, storage, goal } => {
-                let limits = Limits { cpus, memory, storage };
+                let limits = ResourceLimits { cpus, memory, storage };
                 self.around.survey.check(&limits)?;
                 self.next = Some(OrderedRun { point, limits, goal });
                 self.leader.report(&NodeReport::Ready { point })?;
@@ -215,7 +220,7 @@ impl FollowerNode<'_> {
             let _ = self.leader.report(&NodeReport::Waiting { why: why.to_owned() });
         };
         if alone {
-            self.lock = measurement_lock::take(&Watch { waiting: &waiting, ..self.watch })?;
+            self.lock = measurement_lock::take(&RunWatch { waiting: &waiting, ..self.watch })?;
         }
         self.around.warm(self.asked, &self.watch, context);
         self.leader.report(&NodeReport::Here)

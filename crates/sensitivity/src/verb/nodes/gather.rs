@@ -8,8 +8,8 @@ use super::{job, name};
 use crate::verb::Sensitivity;
 use crate::verb::surroundings::JobSurroundings;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::link::{Link, Listener, Received};
-use perf4sight_machine::{Deadline, Setting, Watch};
+use perf4sight_machine::link::{LineLink, LinkListener, ReceivedLine};
+use perf4sight_machine::{Deadline, MachineProperties, RunWatch};
 use perf4sight_report::Console;
 use perf4sight_verb::Context;
 use std::collections::BTreeMap;
@@ -32,12 +32,12 @@ pub(in super::super) fn gather(
     asked: &Sensitivity,
     nodes: &NodeSettings,
     around: &JobSurroundings,
-    watch: &Watch<'_>,
+    watch: &RunWatch<'_>,
     context: &Context,
 ) -> Result<Option<NodeTeam>> {
     let (job, own, console) = (job(asked, nodes), NodeMachine::here(around), &context.console);
     let (address, port) = (&nodes.master_addr, nodes.port());
-    let listener = Listener::open(address, port).map_err(|cause| {
+    let listener = LinkListener::open(address, port).map_err(|cause| {
         Error::device(format!("the other nodes cannot be waited for at port {port}: {cause}"))
             .help("choose another one, on all nodes (node_port); node 0 is to run where master_addr leads")
     })?;
@@ -63,21 +63,21 @@ pub(in super::super) fn gather(
 
 pub(super) struct NodeGathering<'a> {
     nodes: &'a NodeSettings,
-    job: Setting,
+    job: MachineProperties,
     console: &'a Console,
     /// Connections that have not introduced themselves, with their deadlines.
-    strangers: Vec<(Link, Deadline)>,
+    strangers: Vec<(LineLink, Deadline)>,
     members: BTreeMap<u32, NodeMember>,
     refused: Vec<String>,
 }
 
 impl<'a> NodeGathering<'a> {
-    pub fn new(nodes: &'a NodeSettings, job: Setting, console: &'a Console) -> Self {
+    pub fn new(nodes: &'a NodeSettings, job: MachineProperties, console: &'a Console) -> Self {
         NodeGathering { nodes, job, console, strangers: Vec::new(), members: BTreeMap::new(), refused: Vec::new() }
     }
 
     /// Accepts connections, and checks that all members are still connected.
-    pub fn look(&mut self, listener: &Listener) -> Result<()> {
+    pub fn look(&mut self, listener: &LinkListener) -> Result<()> {
         let failed = |cause| Error::device(format!("no more nodes can come: {cause}"));
         while let Some(link) = listener.next().map_err(failed)? {
             self.strangers.push((link, Deadline::after(INTRODUCTION)));
@@ -86,9 +86,9 @@ impl<'a> NodeGathering<'a> {
         self.strangers.truncate(STRANGERS);
         for (link, until) in std::mem::take(&mut self.strangers) {
             match link.receive(Duration::ZERO) {
-                Some(Received::Line(line)) => self.introduce(link, &line)?,
+                Some(ReceivedLine::Line(line)) => self.introduce(link, &line)?,
                 None if !until.is_over() => self.strangers.push((link, until)),
-                None | Some(Received::Lost(_)) => {}
+                None | Some(ReceivedLine::Lost(_)) => {}
             }
         }
         // A member sends nothing before the first order.
@@ -103,7 +103,7 @@ impl<'a> NodeGathering<'a> {
 
     /// Accepts a node, or refuses it and informs both sides why. A node of the job that cannot take part ends
     /// everything, because no other can replace it.
-    fn introduce(&mut self, link: Link, line: &str) -> Result<()> {
+    fn introduce(&mut self, link: LineLink, line: &str) -> Result<()> {
         let hello = match message::hello(line) {
             Ok(hello) => hello,
             Err(message::UnknownConnection::Leaving(why)) => return Err(Error::device(why)),
@@ -141,9 +141,9 @@ impl<'a> NodeGathering<'a> {
         different(&self.job, &hello.job)
     }
 
-    fn refuse(&mut self, link: Link, who: &str, why: String) {
+    fn refuse(&mut self, link: LineLink, who: &str, why: String) {
         // A refused node may already have disconnected.
-        let _ = link.say(&message::line(&LeaderOrder::Refused { why: why.clone() }));
+        let _ = link.send_line(&message::line(&LeaderOrder::Refused { why: why.clone() }));
         link.close();
         let refused = format!("{who} was refused: {why}");
         self.console.warn(&refused);
@@ -176,8 +176,8 @@ fn is_quiet(member: &NodeMember) -> bool {
 }
 
 /// The differences between two jobs that should be the same.
-fn different(ours: &Setting, theirs: &Setting) -> Option<String> {
-    let of = |job: &Setting, name: &String| job.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
+fn different(ours: &MachineProperties, theirs: &MachineProperties) -> Option<String> {
+    let of = |job: &MachineProperties, name: &String| job.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
     let differ = ours.keys().filter(|name| ours.get(*name) != theirs.get(*name));
     let differences: Vec<String> =
         differ.map(|name| format!("{name} is {} there and {} on node 0", of(theirs, name), of(ours, name))).collect();
@@ -192,7 +192,7 @@ mod tests {
     fn jobs_are_the_same_in_all_that_counts() {
         let job = |command: &str, batch: &str| {
             let job = [("command", command), ("--batch", batch)];
-            Setting::from(job.map(|(name, value)| (name.to_owned(), value.to_owned())))
+            MachineProperties::from(job.map(|(name, value)| (name.to_owned(), value.to_owned())))
         };
         assert_eq!(different(&job("a", "1"), &job("a", "1")), None);
         let expected =

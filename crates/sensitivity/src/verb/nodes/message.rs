@@ -4,7 +4,7 @@
 use crate::verb::points::PointRun;
 use crate::verb::runner::RunGoal;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -92,7 +92,7 @@ pub(super) struct HelloMessage {
     pub nnodes: u32,
     pub node_rank: u32,
     /// The job and the way of measuring, which must be equal on all nodes.
-    pub job: Setting,
+    pub job: MachineProperties,
     pub machine: NodeMachine,
 }
 
@@ -110,7 +110,7 @@ pub(in super::super) struct NodeMachine {
     /// Bytes and files of its data; none where none was specified.
     pub data: Option<[u64; 2]>,
     /// Properties that affect measurements.
-    pub facts: Setting,
+    pub facts: MachineProperties,
 }
 
 pub(super) fn line(message: &impl Serialize) -> String {

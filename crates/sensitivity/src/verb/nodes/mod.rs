@@ -29,9 +29,9 @@ pub(super) use together::combine_runs;
 use super::Sensitivity;
 use super::surroundings::JobSurroundings;
 use message::NodeMachine;
-use perf4sight_limit::Limitable;
-use perf4sight_machine::Setting;
-use perf4sight_machine::description::Description;
+use perf4sight_limit::LimitableResource;
+use perf4sight_machine::MachineProperties;
+use perf4sight_machine::description::MachineDescription;
 
 /// The phase of a run, on the leader and on the followers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ enum RunPhase {
 }
 
 /// The properties that all nodes must share: the job and the way of measuring.
-fn job(asked: &Sensitivity, nodes: &NodeSettings) -> Setting {
+fn job(asked: &Sensitivity, nodes: &NodeSettings) -> MachineProperties {
     let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
     let job = [
         // Options that distinguish nodes are left out.
@@ -65,8 +65,9 @@ fn job(asked: &Sensitivity, nodes: &NodeSettings) -> Setting {
 
 impl NodeMachine {
     fn here(around: &JobSurroundings) -> Self {
-        let (here, survey) = (Description::here(), &around.survey);
-        let of = |limitable: &Limitable| (limitable.resource.to_string(), limitable.by.map(ToString::to_string));
+        let (here, survey) = (MachineDescription::here(), &around.survey);
+        let of =
+            |limitable: &LimitableResource| (limitable.resource.to_string(), limitable.by.map(ToString::to_string));
         let limits = survey.resources.iter().map(of).collect();
         let own =
             [("name", here.name()), ("cpus", survey.cpus.to_string())].map(|(name, fact)| (name.to_owned(), fact));

@@ -8,7 +8,7 @@ use super::together::has_failed;
 use crate::verb::points::PointRun;
 use crate::verb::runner::EndDecision;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::{Deadline, Watch};
+use perf4sight_machine::{Deadline, RunWatch};
 use std::thread;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl<'a> TeamRun<'a> {
     }
 
     /// Waits for the runs of the other nodes after our own; none after Ctrl-C.
-    pub fn finish(mut self, own: &PointRun, watch: &Watch<'_>) -> Result<Option<Vec<PointRun>>> {
+    pub fn finish(mut self, own: &PointRun, watch: &RunWatch<'_>) -> Result<Option<Vec<PointRun>>> {
         self.failure.take().map_or(Ok(()), Err)?;
         while self.others.iter().any(|other| other.run.is_none()) {
             if watch.cancelled() {

@@ -7,8 +7,8 @@ use super::together::combine_runs;
 use crate::verb::points::PointRun;
 use crate::verb::runner::{EndDecision, RunGoal};
 use perf4sight_base::error::Result;
-use perf4sight_machine::Limits;
-use perf4sight_machine::Watch;
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::RunWatch;
 use perf4sight_verb::Context;
 use std::cell::Cell;
 use std::time::Duration;
@@ -49,8 +49,8 @@ impl NodeTeam {
     }
 
     /// Waits until all are ready; false after Ctrl-C.
-    pub fn assembled(&self, watch: &Watch<'_>, context: &Context) -> Result<bool> {
-        let watch = Watch { waiting: &|why| context.console.note(why), ..*watch };
+    pub fn assembled(&self, watch: &RunWatch<'_>, context: &Context) -> Result<bool> {
+        let watch = RunWatch { waiting: &|why| context.console.note(why), ..*watch };
         self.all(&watch, &|report| *report == NodeReport::Here)
     }
 
@@ -60,14 +60,14 @@ impl NodeTeam {
     /// A node that disconnects or cannot enforce these limits; the errors of `here`.
     pub fn run(
         &self,
-        limits: &Limits,
+        limits: &ResourceLimits,
         goal: RunGoal,
-        watch: &Watch<'_>,
+        watch: &RunWatch<'_>,
         here: &mut dyn FnMut(&mut dyn EndDecision) -> Result<Option<PointRun>>,
     ) -> Result<Option<PointRun>> {
         let point = self.points.get() + 1;
         self.points.set(point);
-        let Limits { cpus, memory, storage } = *limits;
+        let ResourceLimits { cpus, memory, storage } = *limits;
         self.order(&LeaderOrder::Point { point, cpus, memory, storage, goal })?;
         if !self.all(watch, &|report| *report == NodeReport::Ready { point })? {
             return Ok(None);
@@ -96,7 +96,7 @@ impl NodeTeam {
     }
 
     /// Waits until each node has reported `wanted`; false after Ctrl-C.
-    fn all(&self, watch: &Watch<'_>, wanted: &dyn Fn(&NodeReport) -> bool) -> Result<bool> {
+    fn all(&self, watch: &RunWatch<'_>, wanted: &dyn Fn(&NodeReport) -> bool) -> Result<bool> {
         let mut missing: Vec<&NodeMember> = self.members.iter().collect();
         while !missing.is_empty() && !watch.cancelled() {
             let mut still = Vec::new();

@@ -7,8 +7,8 @@ use super::{NodeSettings, job};
 use crate::verb::Sensitivity;
 use perf4sight_base::error::Result;
 use perf4sight_machine::Deadline;
-use perf4sight_machine::link::Listener;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_machine::link::LinkListener;
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_verb::{Context, Summary, Verb};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -34,7 +34,7 @@ impl Write for ConsoleText {
 
 impl ConsoleText {
     fn console(&self) -> Console {
-        let settings = Settings { mode: Mode::Normal, colour: false, bars: false, width: None };
+        let settings = ConsoleSettings { mode: OutputMode::Normal, colour: false, bars: false, width: None };
         Console::writing_to(settings, io::sink(), self.clone())
     }
 
@@ -67,8 +67,8 @@ impl TestCluster {
         }
     }
 
-    fn listener(&self) -> Listener {
-        Listener::open(&self.nodes.master_addr, self.nodes.port()).unwrap()
+    fn listener(&self) -> LinkListener {
+        LinkListener::open(&self.nodes.master_addr, self.nodes.port()).unwrap()
     }
 
     fn gathering<'a>(&'a self, console: &'a Console) -> NodeGathering<'a> {
@@ -89,7 +89,7 @@ fn fails(asked: &Sensitivity) -> String {
 /// The leader looks for connections until something has happened.
 fn look_until(
     gathering: &mut NodeGathering<'_>,
-    listener: &Listener,
+    listener: &LinkListener,
     happened: impl Fn(&NodeGathering<'_>) -> bool,
 ) -> Result<()> {
     let deadline = Deadline::after(Duration::from_secs(60));

@@ -2,12 +2,18 @@
 
 use super::super::profile::{FORMAT, JobFacts, SensitivityProfile};
 use super::*;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 
 /// A profile of a job without data, from these points, with this most of CPUs.
 pub fn profile_of(points: Vec<MeasuredPoint>, most_cpus: f64) -> SensitivityProfile {
     let job = JobFacts { name: "job".to_owned(), most_cpus, cpu_step: Some(0.25), ..JobFacts::default() };
-    SensitivityProfile { format: FORMAT, job, hosts: vec![Setting::new()], points, ..SensitivityProfile::default() }
+    SensitivityProfile {
+        format: FORMAT,
+        job,
+        hosts: vec![MachineProperties::new()],
+        points,
+        ..SensitivityProfile::default()
+    }
 }
 
 /// A run with this rate and duration.

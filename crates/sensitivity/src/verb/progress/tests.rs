@@ -1,12 +1,12 @@
 //! Tests of `progress`.
 
 use super::*;
-use perf4sight_limit::Stream;
+use perf4sight_limit::OutputStream;
 use std::time::Duration;
 use tempfile::TempDir;
 
-fn line(milliseconds: u64, text: &str) -> Line {
-    Line { after: Duration::from_millis(milliseconds), stream: Stream::Output, text: text.to_owned() }
+fn line(milliseconds: u64, text: &str) -> OutputLine {
+    OutputLine { after: Duration::from_millis(milliseconds), stream: OutputStream::Output, text: text.to_owned() }
 }
 
 #[test]

@@ -5,9 +5,10 @@ use super::{Assessment, ReportEvidence, protocols::label, unit};
 use crate::evaluation::PredictedRow;
 use crate::fingerprint::PredictedValue;
 use crate::records::{MeasurementOutcome, RowReading, RowRecord};
-use perf4sight_base::stats::Scores;
+use perf4sight_base::stats::ErrorScores;
 use perf4sight_report::{
-    Axis, Bars, Chart, Colour, Content, HeatCell, Heatmap, Histogram, Line, Plot, Point, Scatter, Series, Sign,
+    Axis, Bars, CellContent, CellSign, Chart, Colour, HeatCell, Heatmap, Histogram, Line, Plot, Scatter, ScatterPoint,
+    Series,
 };
 use perf4sight_step::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ const SIDE: f64 = 15.0;
 
 /// Predicted against measured, a colour per network.
 pub fn predicted_against_measured(evidence: &ReportEvidence, part: &Assessment) -> Chart {
-    let point = |case: &PredictedRow| Point {
+    let point = |case: &PredictedRow| ScatterPoint {
         x: case.measured,
         y: case.predicted.value(),
         label: describe(part.quantity(), case),
@@ -58,7 +59,7 @@ pub fn errors(evidence: &ReportEvidence, part: &Assessment) -> Chart {
 /// Mean error and share of good predictions per network.
 pub fn by_network(evidence: &ReportEvidence, part: &Assessment) -> [Chart; 2] {
     let scores = part.evaluation().by(|case| case.variant.network.clone());
-    let chart = |what: &str, axis: &str, caption: &str, most: Option<f64>, of: fn(&Scores) -> f64| {
+    let chart = |what: &str, axis: &str, caption: &str, most: Option<f64>, of: fn(&ErrorScores) -> f64| {
         let categories = evidence.networks();
         let lengths = categories.iter().map(|name| scores.get(name).map(of));
         let series = vec![Series::new(label(part.fingerprint.recipe().method), lengths).coloured(Colour::Subject)];
@@ -118,12 +119,12 @@ fn memory_map(part: &Assessment, network: String) -> Chart {
     Chart::new(network, caption, Plot::Heatmap(plot))
 }
 
-fn signs() -> Vec<(Sign, String)> {
+fn signs() -> Vec<(CellSign, String)> {
     vec![
-        (Sign::Hole, "fits".into()),
-        (Sign::Cross, "out of memory".into()),
-        (Sign::Dot, "not tried, a smaller one ran out of memory".into()),
-        (Sign::Blank, "no row".into()),
+        (CellSign::Hole, "fits".into()),
+        (CellSign::Cross, "out of memory".into()),
+        (CellSign::Dot, "not tried, a smaller one ran out of memory".into()),
+        (CellSign::Blank, "no row".into()),
     ]
 }
 
@@ -132,14 +133,14 @@ fn cell(level: u8, batch: u64, records: Option<&Vec<&RowRecord>>) -> HeatCell {
     let of = |outcome: MeasurementOutcome| records.and_then(|all| all.iter().find(|record| record.outcome == outcome));
     let passed = records.and_then(|all| all.iter().find(|record| record.outcome.passed()));
     let (content, what) = match (of(MeasurementOutcome::OutOfMemory), passed, of(MeasurementOutcome::Skipped)) {
-        (Some(_), _, _) => (Content::Sign(Sign::Cross), "out of memory".to_string()),
+        (Some(_), _, _) => (CellContent::Sign(CellSign::Cross), "out of memory".to_string()),
         (_, Some(record), _) => {
-            (percent(record).map_or(Content::Sign(Sign::Hole), Content::Number), used_memory(record))
+            (percent(record).map_or(CellContent::Sign(CellSign::Hole), CellContent::Number), used_memory(record))
         }
-        (_, _, Some(_)) => (Content::Sign(Sign::Dot), "not tried".to_string()),
+        (_, _, Some(_)) => (CellContent::Sign(CellSign::Dot), "not tried".to_string()),
         _ => {
             let what = records.map_or("no row".to_string(), |all| all[0].outcome.to_string());
-            (Content::Sign(Sign::Blank), what)
+            (CellContent::Sign(CellSign::Blank), what)
         }
     };
     HeatCell { content, label: format!("level {level}, batch {batch}: {what}") }

@@ -3,7 +3,7 @@
 use super::ReportEvidence;
 use crate::records::{MeasurementOutcome, ProfileProvenance, ProfileRun, RowReading, RowRecord};
 use perf4sight_base::units::Milliseconds;
-use perf4sight_report::{Block, Cell, Fact, Rows, Table};
+use perf4sight_report::{Block, Cell, Fact, Table, TableBuilder};
 
 const MILLISECONDS: f64 = 1000.0;
 
@@ -40,7 +40,7 @@ fn by_network(evidence: &ReportEvidence) -> Table {
     let count = |records: &[&RowRecord], is: fn(MeasurementOutcome) -> bool| {
         records.iter().filter(|one| is(one.outcome)).count()
     };
-    Rows::new("Rows of this report", networks)
+    TableBuilder::new("Rows of this report", networks)
         .text("network", "network", |(_, network)| network.clone())
         .number("rows", "rows", |(records, _)| records.len())
         .number("passed", "passed", |(records, _)| count(records, MeasurementOutcome::passed))
@@ -64,7 +64,7 @@ fn time_in_steps(records: &[&RowRecord]) -> Cell {
 }
 
 fn by_run(profiles: &[ProfileProvenance]) -> Table {
-    Rows::new("Runs of the profile", profiles.iter().flat_map(|profile| &profile.runs))
+    TableBuilder::new("Runs of the profile", profiles.iter().flat_map(|profile| &profile.runs))
         .text("date", "date", |run| run.date.clone())
         .number("rows", "rows added", |run| run.rows)
         .number("milliseconds", "took", |run| duration(run.seconds * MILLISECONDS))

@@ -4,8 +4,10 @@ use super::Assessment;
 use super::ReportEvidence;
 use crate::evaluation::{ConfusionMatrix, JudgedStep, LargestBatch, LargestBatchScores};
 use crate::fingerprint::FitMethod;
-use perf4sight_base::units::{Percent, counted, grouped};
-use perf4sight_report::{Axis, Block, Chart, Fact, Plot, Point, Rows, Scatter, Series, Table, Tone};
+use perf4sight_base::units::{Percent, count_text, grouped};
+use perf4sight_report::{
+    AnswerTone, Axis, Block, Chart, Fact, Plot, Scatter, ScatterPoint, Series, Table, TableBuilder,
+};
 
 /// The half-width of the band around the largest batch that ran.
 const BAND: f64 = 0.1;
@@ -34,10 +36,10 @@ pub fn blocks(evidence: &ReportEvidence, part: &Assessment) -> Vec<Block> {
 }
 
 /// A few sentences for the top of the page, with the reliability of verdicts.
-pub fn verdict(part: &Assessment) -> (Tone, String) {
+pub fn verdict(part: &Assessment) -> (AnswerTone, String) {
     let (trial, how) = part.hardest();
     let Some(scores) = ConfusionMatrix::from_verdicts(&trial.judged) else {
-        return (Tone::Caution, nothing_tested(part));
+        return (AnswerTone::Caution, nothing_tested(part));
     };
     let largest = LargestBatchScores::from_variants(&trial.largest);
     let batches = largest.map(|largest| {
@@ -60,12 +62,12 @@ pub fn verdict(part: &Assessment) -> (Tone, String) {
 
 /// Correct verdicts on only a few failures, or no more correct ones than by always predicting a fit, are no reason to
 /// rely on verdicts.
-fn tone(scores: &ConfusionMatrix, largest: Option<&LargestBatchScores>) -> Tone {
+fn tone(scores: &ConfusionMatrix, largest: Option<&LargestBatchScores>) -> AnswerTone {
     let proven = scores.unfit() >= TELLING && scores.accuracy > scores.always_fits;
     match (scores.accuracy, largest.map_or(0.0, |largest| largest.unsafe_share)) {
-        (accuracy, risk) if accuracy >= 95.0 && risk <= 5.0 && proven => Tone::Good,
-        (accuracy, risk) if accuracy >= 85.0 && risk <= 20.0 => Tone::Caution,
-        _ => Tone::Bad,
+        (accuracy, risk) if accuracy >= 95.0 && risk <= 5.0 && proven => AnswerTone::Good,
+        (accuracy, risk) if accuracy >= 85.0 && risk <= 20.0 => AnswerTone::Caution,
+        _ => AnswerTone::Bad,
     }
 }
 
@@ -116,7 +118,7 @@ fn headline(scores: &ConfusionMatrix) -> Vec<Fact> {
 }
 
 fn limits(scores: &LargestBatchScores) -> Vec<Fact> {
-    let variants = counted(scores.variants as u64, "variant");
+    let variants = count_text(scores.variants as u64, "variant");
     let [best, worst] = scores.possible.map(|error| format!("{error:.0}"));
     let error = if best == worst { format!("{best} %") } else { format!("{best} to {worst} %") };
     let remark = format!(
@@ -131,7 +133,7 @@ fn limits(scores: &LargestBatchScores) -> Vec<Fact> {
 
 fn confusion(scores: &ConfusionMatrix) -> Table {
     let happened = [("ran", scores.cleared, scores.false_alarms), ("ran out of memory", scores.missed, scores.found)];
-    Rows::new("Verdicts at even odds", happened)
+    TableBuilder::new("Verdicts at even odds", happened)
         .text("happened", "what happened", |row| row.0)
         .number("fits", "predicted to fit", |row| row.1)
         .number("does_not_fit", "predicted not to fit", |row| row.2)
@@ -162,7 +164,7 @@ fn charts(evidence: &ReportEvidence, largest: &[LargestBatch]) -> [Chart; 2] {
     ]
 }
 
-fn point(one: &LargestBatch, predicted: u64) -> Point {
+fn point(one: &LargestBatch, predicted: u64) -> ScatterPoint {
     let label = format!("{}: {} ran, {} ran out of memory, predicted {predicted}", one.variant, one.fitted, one.failed);
-    Point { x: one.fitted as f64, y: predicted as f64, label }
+    ScatterPoint { x: one.fitted as f64, y: predicted as f64, label }
 }

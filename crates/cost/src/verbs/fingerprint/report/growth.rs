@@ -3,7 +3,7 @@
 use super::ReportEvidence;
 use crate::records::ErrorEstimate;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Axis, Block, Chart, Colour, Line, Plot, Rows, Series, Table};
+use perf4sight_report::{Axis, Block, Chart, Colour, Line, Plot, Series, Table, TableBuilder};
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn chart(growth: &ErrorGrowth, quantity: Quantity) -> Option<Chart> {
 fn table(growth: &ErrorGrowth) -> Table {
     let mut points: Vec<&ErrorEstimate> = growth.values().collect();
     points.sort_by_key(|learned| (learned.measured, learned.quantity));
-    Rows::new("As the profile grew", points)
+    TableBuilder::new("As the profile grew", points)
         .number("measured", "configurations", |learned| learned.measured)
         .number("milliseconds", "took", |learned| Milliseconds(1000.0 * learned.seconds))
         .text("quantity", "quantity", |learned| learned.quantity.name())

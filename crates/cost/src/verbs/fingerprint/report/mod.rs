@@ -19,9 +19,9 @@ use crate::records::{MeasurementIdentity, ProfileProvenance, RowRecord};
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Column, Table};
+use perf4sight_report::{Table, TableColumn};
 use perf4sight_step::workload::{Quantity, Step};
-use perf4sight_verb::Finding;
+use perf4sight_verb::TableFinding;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -116,11 +116,11 @@ impl ReportEvidence<'_> {
     }
 
     /// The errors on levels not fitted on, for the closing table of the run.
-    pub fn findings(&self) -> Vec<Finding> {
-        let of_part = |part: &Assessment| -> Vec<Finding> {
+    pub fn findings(&self) -> Vec<TableFinding> {
+        let of_part = |part: &Assessment| -> Vec<TableFinding> {
             let column = unseen_column(part.quantity());
             let scores = part.evaluation().unseen().by(|case| case.variant.network.clone());
-            let finding = |(network, scores): (String, perf4sight_base::stats::Scores)| Finding {
+            let finding = |(network, scores): (String, perf4sight_base::stats::ErrorScores)| TableFinding {
                 about: network,
                 column: column.clone(),
                 cell: Percent(scores.mape).into(),
@@ -222,6 +222,6 @@ fn unit(quantity: Quantity) -> &'static str {
 }
 
 /// The error on levels that were not fitted on: the only one that shows the accuracy on other networks.
-fn unseen_column(quantity: Quantity) -> Column {
-    Column::number(format!("{quantity}_unseen_mape"), format!("{quantity} error"))
+fn unseen_column(quantity: Quantity) -> TableColumn {
+    TableColumn::number(format!("{quantity}_unseen_mape"), format!("{quantity} error"))
 }

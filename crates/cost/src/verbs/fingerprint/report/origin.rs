@@ -6,7 +6,7 @@ use crate::evaluation::RowScatter;
 use crate::records::RowReading;
 use perf4sight_base::stats::{median, percentile};
 use perf4sight_base::units::Percent;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use perf4sight_report::{Block, Fact};
 use std::collections::BTreeSet;
 
@@ -40,14 +40,14 @@ fn facts(evidence: &ReportEvidence) -> Vec<Fact> {
     facts
 }
 
-fn settings<'a>(evidence: &'a ReportEvidence) -> Vec<&'a Setting> {
+fn settings<'a>(evidence: &'a ReportEvidence) -> Vec<&'a MachineProperties> {
     let profiled = evidence.profiles.iter().map(|profile| &profile.setting);
     let kept = evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings);
     profiled.chain(kept).filter(|setting| !setting.is_empty()).collect()
 }
 
 /// The values of one setting; none if no profile has it.
-fn distinct(settings: &[&Setting], name: &str) -> Option<String> {
+fn distinct(settings: &[&MachineProperties], name: &str) -> Option<String> {
     let values: BTreeSet<&str> = settings.iter().filter_map(|setting| Some(setting.get(name)?.as_str())).collect();
     (!values.is_empty()).then(|| values.into_iter().collect::<Vec<_>>().join(", "))
 }

@@ -1,7 +1,7 @@
 //! The page of a fingerprint's report, section by section.
 
 use super::{Assessment, ReportEvidence, charts, cost, fit, growth, operations, protocols, tables, trust};
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use perf4sight_report::{Block, Fact, Page};
 use perf4sight_step::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,8 +80,9 @@ fn provenance(evidence: &ReportEvidence) -> Vec<Block> {
     ];
     facts.extend(evidence.assessments.iter().flat_map(fit_facts));
     let mut blocks = vec![Block::Facts(facts)];
-    let settings: Vec<&Setting> = evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings).collect();
-    let mut different: Vec<&Setting> = Vec::new();
+    let settings: Vec<&MachineProperties> =
+        evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings).collect();
+    let mut different: Vec<&MachineProperties> = Vec::new();
     for setting in settings {
         if !different.contains(&setting) {
             different.push(setting);

@@ -4,7 +4,7 @@ use super::{Assessment, ReportEvidence, unit};
 use crate::evaluation::{MethodTests, PredictedRow, Trial};
 use crate::records::Variant;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A tested row, and its cases in the trials of other fits.
@@ -17,7 +17,7 @@ struct TestedRow<'a> {
 
 /// Every tested row; measured and predicted values are in the row's `unit`.
 pub fn table(evidence: &ReportEvidence) -> Table {
-    Rows::new("Predictions", evidence.assessments.iter().flat_map(rows))
+    TableBuilder::new("Predictions", evidence.assessments.iter().flat_map(rows))
         .text("quantity", "quantity", |row| row.part.quantity().name())
         .text("variant", "variant", |row| row.case.variant.to_string())
         .text("network", "network", |row| row.case.variant.network.clone())

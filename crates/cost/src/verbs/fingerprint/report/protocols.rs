@@ -3,9 +3,9 @@
 use super::{Assessment, ReportEvidence, tables};
 use crate::evaluation::{Evaluation, LearningPoint, MethodTests, PredictedRow};
 use crate::fingerprint::FitMethod;
-use perf4sight_base::stats::Scores;
+use perf4sight_base::stats::ErrorScores;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Axis, Bars, Chart, Colour, Line, Plot, Rows, Series, Table, Value};
+use perf4sight_report::{Axis, Bars, Chart, Colour, Line, Plot, Series, Table, TableBuilder, Value};
 use std::collections::BTreeSet;
 
 /// The nominal coverage of intervals, in percent.
@@ -58,7 +58,7 @@ impl ReportProtocol {
     }
 
     /// With equal weight for every network.
-    fn scores(self, part: &Assessment, protocols: &MethodTests) -> Option<Scores> {
+    fn scores(self, part: &Assessment, protocols: &MethodTests) -> Option<ErrorScores> {
         self.cases(part, protocols)?.scores_over_networks()
     }
 }
@@ -73,7 +73,7 @@ pub fn table(evidence: &ReportEvidence) -> Table {
         let protocols = ReportProtocol::ALL.into_iter().map(move |protocol| {
             let cases = protocol.cases(part, &part.study.own).unwrap_or_default();
             let published = part.study.published().and_then(|published| protocol.scores(part, published));
-            let mape = |scores: Scores| scores.mape;
+            let mape = |scores: ErrorScores| scores.mape;
             let errors = [cases.scores_over_networks().map(mape), published.map(mape), cases.coverage_90()];
             (part, protocol.name(part), Some(cases.cases.len()), errors)
         });
@@ -81,7 +81,7 @@ pub fn table(evidence: &ReportEvidence) -> Table {
         let (repeated, errors) = (noise.map(|noise| noise.repeated), [noise.map(|noise| noise.mape), None, None]);
         protocols.chain([(part, "the device against itself", repeated, errors)])
     });
-    Rows::new("How far off predictions are, mean over networks, the same rows for every method", rows)
+    TableBuilder::new("How far off predictions are, mean over networks, the same rows for every method", rows)
         .text("quantity", "quantity", |row| row.0.quantity().name())
         .text("protocol", "tested on", |row| row.1)
         .number("rows", "rows", |row| row.2)

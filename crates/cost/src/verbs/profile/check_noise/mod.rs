@@ -20,7 +20,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_step::workload::{LARGEST_BATCH, Stage, Workload};
 use perf4sight_verb::config::Conflicts::With;
-use perf4sight_verb::config::{Document, Setting, Table, Values, flag, integer, path, text, word};
+use perf4sight_verb::config::{ConfigDocument, Setting, SettingTable, SettingValues, flag, integer, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use rounds::NoiseRounds;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// `perf4sight profile`.
 pub static VERB: VerbSpec = VerbSpec {
-    table: Table {
+    table: SettingTable {
         section: "profile",
         about: "measures the noise of a device: how much repeated measurements differ, before profiling it",
         groups: &[&[CHECK_NOISE, CONFIG_FILE], OF_DEVICES, &[NETWORK, BATCHES, STAGE, SECONDS]],
@@ -52,17 +52,18 @@ const CONFIG_FILE: Setting = path("config_file")
     .help("Take the device from the section [profile] of this file.");
 
 const NETWORK: Setting = text("network")
-    .or("squeezenet")
+    .or_default("squeezenet")
     .value("NAME")
-    .known(asking::networks)
+    .completed_by(asking::networks)
     .help("Name of a known network, or NAME@LEVEL for one pruned by that percentage.");
 
-const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64).many().or("[1,8]").value("SIZES").help("Batch sizes.");
+const BATCHES: Setting =
+    integer("bs", 1, LARGEST_BATCH as i64).many_values().or_default("[1,8]").value("SIZES").help("Batch sizes.");
 
-const STAGE: Setting = word("stage", stages).or("training").help("Stage of the step.");
+const STAGE: Setting = word("stage", stages).or_default("training").help("Stage of the step.");
 
 const SECONDS: Setting = integer("seconds", 0, i64::MAX)
-    .or("60")
+    .or_default("60")
     .value("SECONDS")
     .help("Time to measure; one batch size is measured twice in any case.");
 
@@ -114,7 +115,7 @@ fn too_few() -> Error {
 }
 
 impl CheckNoise {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let device = match values.get::<Option<PathBuf>>("config_file")? {
             Some(file) => device_of(&file)?,
             None => parse::device(values)?,
@@ -123,7 +124,7 @@ impl CheckNoise {
             device,
             network: values.get("network")?,
             batches: values.get("bs")?,
-            stage: values.named("stage", Stage::parse)?,
+            stage: values.parse_word("stage", Stage::parse)?,
             time: Duration::from_secs(values.get("seconds")?),
         })
     }
@@ -131,12 +132,12 @@ impl CheckNoise {
 
 /// The device in the section `[profile]` of a configuration.
 fn device_of(config_file: &Path) -> Result<device::DeviceOptions> {
-    let document = Document::load(config_file)?;
+    let document = ConfigDocument::load(config_file)?;
     let section = document
         .section(PROFILE.section)
         .ok_or_else(|| Error::config("there is no section [profile], which would name the device").file(config_file))?;
-    let values = Values::check(&document, section, &PROFILE, &[])?;
+    let values = SettingValues::check(&document, section, &PROFILE, &[])?;
     let device = parse::device(&values)?;
-    device.check_runnable().map_err(|error| values.placed("device", error))?;
+    device.check_runnable().map_err(|error| values.with_place("device", error))?;
     Ok(device)
 }

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Measurement, MeasurementJob};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::{Conditions, Watch};
+use perf4sight_machine::{Conditions, RunWatch};
 use perf4sight_verb::Context;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl NoiseRounds<'_> {
             if context.cancelled() || (over && taken.len() > self.jobs.len()) {
                 break;
             }
-            progress.doing(format!("batch size {}, round {round}", job.workload.batch));
+            progress.set_item(format!("batch size {}, round {round}", job.workload.batch));
             let before = elapsed();
             let Some(one) = self.measure(&MeasurementJob { round, ..job.clone() }, context)? else { break };
             taken.push(NoiseMeasurement { at: elapsed().as_secs_f64(), took: elapsed().saturating_sub(before), ..one });
@@ -77,7 +77,8 @@ impl NoiseRounds<'_> {
     fn measure(&self, job: &MeasurementJob, context: &Context) -> Result<Option<NoiseMeasurement>> {
         self.device.check(job)?;
         let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
-        let measurement = self.device.measure(job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
+        let measurement =
+            self.device.measure(job, &RunWatch { waiting: &waiting, ..RunWatch::quiet(&context.cancel) })?;
         let refused = |why: &str| {
             let batch = job.workload.batch;
             Error::device(format!("batch size {batch} of {}: {why}", job.variant.network))

@@ -2,12 +2,12 @@
 
 use super::floor::{NoiseDrift, NoiseFloor};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use perf4sight_step::workload::Stage;
 use serde_json::{Value, json};
 
 pub(super) fn by_batch(noise: &NoiseFloor, what: &str) -> Table {
-    Rows::new(format!("{what}, every run in a fresh worker"), &noise.configurations)
+    TableBuilder::new(format!("{what}, every run in a fresh worker"), &noise.configurations)
         .number("batch", "batch size", |one| one.batch)
         .number("runs", "runs", |one| one.runs)
         .number("latency_ms", "latency", |one| Milliseconds(one.milliseconds))
@@ -29,7 +29,7 @@ pub(super) fn of_machine(noise: &NoiseFloor) -> Table {
         ("at the beginning", noise.conditions.start.to_string()),
         ("at the end", noise.conditions.end.to_string()),
     ];
-    Rows::new("The machine meanwhile", facts)
+    TableBuilder::new("The machine meanwhile", facts)
         .text("what", "what", |(what, _)| *what)
         .text("value", "value", |(_, value)| value.clone())
         .table()

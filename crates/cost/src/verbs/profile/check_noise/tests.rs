@@ -7,8 +7,8 @@ use crate::device::{Device, Measurement, MeasurementJob};
 use crate::records::Variant;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::{Conditions, Setting, Watch};
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_machine::{Conditions, MachineProperties, RunWatch};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_step::workload::{Stage, Workload};
 use perf4sight_verb::Context;
 use std::io;
@@ -99,15 +99,15 @@ impl Device for SlowDevice {
         None
     }
 
-    fn setting(&self) -> Setting {
-        Setting::new()
+    fn setting(&self) -> MachineProperties {
+        MachineProperties::new()
     }
 
     fn check(&self, _: &MeasurementJob) -> Result<()> {
         Ok(())
     }
 
-    fn measure(&self, _: &MeasurementJob, _: &Watch<'_>) -> Result<Measurement> {
+    fn measure(&self, _: &MeasurementJob, _: &RunWatch<'_>) -> Result<Measurement> {
         CLOCK.fetch_add(self.0, Ordering::Relaxed);
         let latency = LatencyReading { median: 1.0, spread: 0.0, steps: 3, discarded: 0, disturbed: false };
         let conditions = Box::default();
@@ -117,7 +117,7 @@ impl Device for SlowDevice {
 
 #[test]
 fn it_takes_the_time_it_was_given() {
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, io::sink(), io::sink());
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_millis(CLOCK.load(Ordering::Relaxed));
     let context = Context::new(console, clock, Arc::default(), PathBuf::new(), String::new());

@@ -13,9 +13,9 @@ fn sample_hello() -> HelloMessage {
         limits: BTreeMap::new(),
         bandwidths: [None, Some(1e9)],
         data: None,
-        facts: Setting::new(),
+        facts: MachineProperties::new(),
     };
-    let job = Setting::from([("command".to_owned(), "sh job.sh".to_owned())]);
+    let job = MachineProperties::from([("command".to_owned(), "sh job.sh".to_owned())]);
     HelloMessage { perf4sight: env!("CARGO_PKG_VERSION").to_owned(), nnodes: 2, node_rank: 1, job, machine }
 }
 
