@@ -231,7 +231,7 @@ fn compare(profile: &Profile) -> Result<()> {
         .iter()
         .map(|(_, platform)| FitCandidate { recipe: FitRecipe::new(FitMethod::Hybrid, 1), platform })
         .collect();
-    for chosen in profile.protocol.nested(&candidates, &profile.gathered.observations(&profile.platform))? {
+    for chosen in profile.protocol.choose_nested(&candidates, &profile.gathered.observations(&profile.platform))? {
         println!("without {}: \"{}\" is chosen", chosen.network, variants[chosen.candidate].0);
         columns.extend(chosen.trial.evaluation.cases);
     }

@@ -2,7 +2,7 @@
 
 use super::ParsedSection;
 use super::inputs;
-use super::place::{self, Form};
+use super::place::{self, PlaceForm};
 use perf4sight_base::error::{Error, ErrorKind, Result};
 use perf4sight_base::path_name::display_path;
 use perf4sight_report::Console;
@@ -69,7 +69,7 @@ pub(super) fn outlined<'a>(
         None => section.work.outline(planned, context),
     };
     let outline = outline.map_err(|error| {
-        let error = error.configured();
+        let error = error.as_config_error();
         let has_place = error.kind() == ErrorKind::Config || error.has_line();
         section.values.at_section(if has_place { error } else { error.about(&format!("[{}]", section.name())) })
     })?;
@@ -79,8 +79,8 @@ pub(super) fn outlined<'a>(
 
 /// Refuses places that cannot be written to, and files that are there and cannot be used.
 fn usable(outline: &Outline, section: &ParsedSection, planned: &PlannedFiles, context: &mut Context) -> Result<()> {
-    outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, section))?;
-    outline.writes.iter().try_for_each(|file| writable(file, Form::File, section))?;
+    outline.fills.iter().try_for_each(|folder| writable(folder, PlaceForm::Folder, section))?;
+    outline.writes.iter().try_for_each(|file| writable(file, PlaceForm::File, section))?;
     let mut known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| planned.is_written(read)));
     known.try_for_each(|check| (check.run)(context).map_err(|error| section.values.refused(check.key, error)))
 }
@@ -139,7 +139,7 @@ fn out_of_order<'a>(sections: &[ParsedSection<'a>], outlines: &[Outline]) -> Vec
 }
 
 /// Refuses a file or folder that cannot be written before hours of measurements, not after them.
-fn writable(written: &KeyedPath, form: Form, section: &ParsedSection) -> Result<()> {
+fn writable(written: &KeyedPath, form: PlaceForm, section: &ParsedSection) -> Result<()> {
     place::check(&written.path, form).map_err(|why| {
         section.values.error(written.key, format!("cannot write {}: {why}", display_path(&written.path)))
     })

@@ -11,7 +11,7 @@ use std::path::Path;
 const OVERWRITE: &str = "overwrite";
 
 /// A file that must not be replaced, and who reads it.
-struct Input<'a> {
+struct ProtectedInput<'a> {
     reader: String,
     path: &'a Path,
 }
@@ -46,12 +46,13 @@ pub(super) fn stay(
 }
 
 /// What these sections read, and the configuration.
-fn inputs<'a>(sections: impl Iterator<Item = (&'a ParsedSection<'a>, &'a Outline<'a>)>) -> Vec<Input<'a>> {
+fn inputs<'a>(sections: impl Iterator<Item = (&'a ParsedSection<'a>, &'a Outline<'a>)>) -> Vec<ProtectedInput<'a>> {
     let mut sections = sections.peekable();
-    let config =
-        sections.peek().map(|(section, _)| Input { reader: "this program".to_owned(), path: section.values.file() });
+    let config = sections
+        .peek()
+        .map(|(section, _)| ProtectedInput { reader: "this program".to_owned(), path: section.values.file() });
     let read = sections.flat_map(|(section, outline)| {
-        outline.reads.iter().map(|read| Input { reader: format!("[{}]", section.name()), path: &read.path })
+        outline.reads.iter().map(|read| ProtectedInput { reader: format!("[{}]", section.name()), path: &read.path })
     });
     config.into_iter().chain(read).collect()
 }
@@ -61,8 +62,12 @@ fn overwrites(section: &ParsedSection) -> bool {
 }
 
 /// The inputs in the places of a section's results, each with its reader, except those that the section certainly wrote.
-fn replaced<'a>(section: &ParsedSection, outline: &'a Outline, inputs: &'a [Input]) -> Vec<(&'a KeyedPath, &'a str)> {
-    let of_input = |input: &'a Input| outline.replaces(input.path).map(|file| (file, input.reader.as_str()));
+fn replaced<'a>(
+    section: &ParsedSection,
+    outline: &'a Outline,
+    inputs: &'a [ProtectedInput],
+) -> Vec<(&'a KeyedPath, &'a str)> {
+    let of_input = |input: &'a ProtectedInput| outline.replaces(input.path).map(|file| (file, input.reader.as_str()));
     inputs.iter().flat_map(of_input).filter(|(file, _)| !section.work.is_from_earlier_run(&file.path)).collect()
 }
 

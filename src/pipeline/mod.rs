@@ -21,7 +21,7 @@ use std::time::SystemTime;
 
 /// Options of a run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct RunOptions {
     /// The configuration.
     pub config_file: PathBuf,
     /// The sections to run; all of them where empty.
@@ -31,12 +31,12 @@ pub struct Options {
     /// Show the planned work and stop there.
     pub check: bool,
     /// Let Slurm do the work of sections that can be divided.
-    pub slurm: Option<Slurm>,
+    pub slurm: Option<SlurmOptions>,
 }
 
 /// How Slurm is used.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Slurm {
+pub struct SlurmOptions {
     /// Leave the tasks running instead of waiting for them.
     pub detach: bool,
     /// Show what would be submitted and stop there.
@@ -45,7 +45,7 @@ pub struct Slurm {
 
 /// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunEnding {
     /// All requested work was done.
     Finished,
     /// Ctrl-C; parts finished until then are kept.
@@ -75,25 +75,25 @@ pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
 ///
 /// # Errors
 /// Any error in any section, before the first one runs; later the error that stops a section.
-pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<Ending> {
+pub fn run(specs: &[&Spec], options: &RunOptions, context: &mut Context) -> Result<RunEnding> {
     let mut document = ConfigDocument::load(&options.config_file)?;
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
     let tables = tables(specs);
     let (sections, left_out) = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
     // Checked even where it is not used.
     let settings = slurm_settings(&document, &tables)?;
-    let slurm = options.slurm.map(|Slurm { detach, .. }| slurm::SlurmSettings { detach, ..settings });
+    let slurm = options.slurm.map(|SlurmOptions { detach, .. }| slurm::SlurmSettings { detach, ..settings });
     if slurm.is_some() {
         check::divisible(&sections, context)?;
     }
     let outlines = check::outlines(&sections, &left_out, slurm.is_some(), context)?;
     if options.check {
         check::show(&sections, &outlines, &context.console);
-        return Ok(Ending::Finished);
+        return Ok(RunEnding::Finished);
     }
-    if let (Some(settings), Some(Slurm { print_script: true, .. })) = (&slurm, options.slurm) {
+    if let (Some(settings), Some(SlurmOptions { print_script: true, .. })) = (&slurm, options.slurm) {
         show_scripts(&sections, &outlines, settings, context)?;
-        return Ok(Ending::Finished);
+        return Ok(RunEnding::Finished);
     }
     context.config = document.to_string();
     run_all(specs, &sections, slurm.as_ref(), context)
@@ -131,7 +131,7 @@ fn slurm_settings(document: &ConfigDocument, tables: &[&SettingTable]) -> Result
 ///
 /// # Errors
 /// The error that stopped the verb, or that of the part that failed while the rest succeeded.
-pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
+pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<RunEnding> {
     let summary = verb.run(context)?;
     show(&summary, &context.console);
     closing::show_files(&summary.files, &context.console);
@@ -152,7 +152,7 @@ fn parse<'a>(
     });
     let checked: Vec<(usize, &Spec, SettingValues)> = checked.collect::<Result<_>>()?;
     let parsed = |(usual_position, spec, values): (usize, &'a Spec, SettingValues<'a>)| {
-        let work = (spec.parse)(&values).map_err(|error| values.at_section(error.configured()))?;
+        let work = (spec.parse)(&values).map_err(|error| values.at_section(error.as_config_error()))?;
         Ok(ParsedSection { spec, usual_position, values, work })
     };
     checked.into_iter().map(parsed).collect()
@@ -191,8 +191,8 @@ fn run_all(
     sections: &[ParsedSection],
     slurm: Option<&slurm::SlurmSettings>,
     context: &mut Context,
-) -> Result<Ending> {
-    let mut closing = Closing::of(sections.iter().map(|section| section.spec.subject));
+) -> Result<RunEnding> {
+    let mut closing = Closing::new(sections.iter().map(|section| section.spec.subject));
     let (mut failure, mut is_left) = (None, false);
     for section in sections.iter() {
         if context.cancelled() {
@@ -233,8 +233,8 @@ fn run_one(
     }
 }
 
-fn ending(context: &Context) -> Ending {
-    if context.cancelled() { Ending::Interrupted } else { Ending::Finished }
+fn ending(context: &Context) -> RunEnding {
+    if context.cancelled() { RunEnding::Interrupted } else { RunEnding::Finished }
 }
 
 fn show(summary: &Summary, console: &Console) {

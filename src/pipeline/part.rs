@@ -1,6 +1,6 @@
 //! What a job of Slurm runs: one task of a section, or the merging after all of them.
 
-use super::{Ending, ParsedSection, ending, parse, tables};
+use super::{ParsedSection, RunEnding, ending, parse, tables};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_slurm::task::{self, RunningTask};
 use perf4sight_verb::config::ConfigDocument;
@@ -26,7 +26,7 @@ pub struct TaskOptions<'a> {
 ///
 /// # Errors
 /// A folder without the run; the error of the section.
-pub fn run_task(specs: &[&Spec], options: &TaskOptions<'_>, context: &mut Context) -> Result<Ending> {
+pub fn run_task(specs: &[&Spec], options: &TaskOptions<'_>, context: &mut Context) -> Result<RunEnding> {
     let task = RunningTask::load(options.run, options.name, options.task, [options.node, options.job])?;
     let summary = task.perform(context, |part, context| {
         let document = ConfigDocument::load(task.config())?;
@@ -40,7 +40,7 @@ pub fn run_task(specs: &[&Spec], options: &TaskOptions<'_>, context: &mut Contex
 ///
 /// # Errors
 /// A folder without the run, results that cannot be merged.
-pub fn merge(specs: &[&Spec], run: &Path, context: &mut Context) -> Result<Ending> {
+pub fn merge(specs: &[&Spec], run: &Path, context: &mut Context) -> Result<RunEnding> {
     let (section, config) = task::about(run)?;
     let document = ConfigDocument::load(config)?;
     with_section(specs, &document, &section, |section| perf4sight_slurm::merge(run, section, context))?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// What is written to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum PlaceForm {
     /// A file; links to it are followed, even where they lead to nothing yet.
     File,
     /// A folder, which is made with its parents if it does not exist.
@@ -22,20 +22,20 @@ pub(super) enum Form {
 const LONGEST: usize = 255;
 
 /// Refuses a place that cannot be written to, in words. Nothing is made there.
-pub(super) fn check(path: &Path, form: Form) -> Result<(), String> {
+pub(super) fn check(path: &Path, form: PlaceForm) -> Result<(), String> {
     if path.iter().any(|name| name.len() > LONGEST) {
         return Err(format!("a name in it is longer than {LONGEST} bytes"));
     }
-    if form == Form::File && path.as_os_str().as_bytes().ends_with(b"/") {
+    if form == PlaceForm::File && path.as_os_str().as_bytes().ends_with(b"/") {
         return Err("its name ends as that of a folder".to_owned());
     }
     let path = match form {
-        Form::File if input_file::is_inherited(path) => return Ok(()),
-        Form::File => atomic_write::followed(path).map_err(|cause| cause.to_string())?,
-        Form::Folder => path.to_owned(),
+        PlaceForm::File if input_file::is_inherited(path) => return Ok(()),
+        PlaceForm::File => atomic_write::link_target(path).map_err(|cause| cause.to_string())?,
+        PlaceForm::Folder => path.to_owned(),
     };
     let (there, about) = nearest(&path)?;
-    let folder = match (there == path && form == Form::File, about.is_dir()) {
+    let folder = match (there == path && form == PlaceForm::File, about.is_dir()) {
         (true, true) => return Err("it is a folder".to_owned()),
         (true, false) => {
             allowed(&there, AccessFlags::W_OK)?;

@@ -188,7 +188,7 @@ fn a_saved_fingerprint_predicts_the_same_and_equal_fits_give_equal_files() {
     assert!(loaded.knows("squeezenet", 0) && !loaded.knows("squeezenet", 30));
     let evaluation = Evaluation::from_rows(&loaded, &rows[..3]);
     assert_eq!(evaluation.scores().map(|scores| (scores.rows, scores.mape)), Some((3, 0.0)));
-    assert!(evaluation.unseen().cases.is_empty());
+    assert!(evaluation.unseen_cases().cases.is_empty());
     assert!(Fingerprint::load(folder.path(), Stage::Inference, Quantity::Latency).unwrap().is_none());
 }
 

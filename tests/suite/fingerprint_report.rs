@@ -391,7 +391,7 @@ fn learning_curves_end_with_all_rows() {
             assert_eq!(rows.last(), Some(&part.fitted.rows.len()));
         }
         let last = report[quantity]["learning_curve"]["hybrid"].as_array().unwrap().last().unwrap()["mape"].as_f64();
-        let unseen = part.evaluation().unseen().mean_over_networks();
+        let unseen = part.evaluation().unseen_cases().mean_over_networks();
         assert!((last.unwrap() - unseen.unwrap()).abs() < 1e-9);
     }
 }

@@ -173,7 +173,7 @@ fn what_is_chosen_for_a_network_has_not_seen_it() {
     let names = ["mnasnet", "mobilenetv2", "resnet18", "squeezenet"];
     let rows = rows(Stage::Training, &names, |network, batch| 2.0 + batch * network.macs() as f64 / 1e9);
     let observations = Observations { rows: &rows, taught: &[], failed: &[], platform: &platform };
-    let chosen = protocol().nested(&candidates, &observations).unwrap();
+    let chosen = protocol().choose_nested(&candidates, &observations).unwrap();
     assert_eq!(chosen.iter().map(|one| one.network.as_str()).collect::<Vec<_>>(), names);
     assert!(chosen.iter().all(|one| one.candidate == 1));
     // Chosen by the other three, it answers as a fit on them.

@@ -3,7 +3,7 @@
 
 use crate::fixtures::{Scene, Sink, context};
 use crate::mutation::{Mutator, survives};
-use perf4sight::pipeline::{self, Options};
+use perf4sight::pipeline::{self, RunOptions};
 use perf4sight::verbs::SPECS;
 use perf4sight_base::checksum::checksum;
 use perf4sight_cost::fingerprint::{DeviceFingerprints, file_name};
@@ -48,7 +48,7 @@ fn configurations() {
         |_| mutator.bytes(&base),
         |bytes| {
             fs::write(&file, bytes).unwrap();
-            let options = Options { config_file: file.clone(), check: true, ..Options::default() };
+            let options = RunOptions { config_file: file.clone(), check: true, ..RunOptions::default() };
             drop(pipeline::run(SPECS, &options, &mut context(OutputMode::Quiet, &Sink::default(), &Sink::default())));
         },
     );

@@ -2,7 +2,7 @@
 //! reads it.
 
 use crate::fixtures::{Scene, Sink, context};
-use perf4sight::pipeline::{self, Ending, Options};
+use perf4sight::pipeline::{self, RunEnding, RunOptions};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_report::{OutputMode, TableColumn};
 use perf4sight_verb::config::{Setting, SettingTable, SettingValues, path, text};
@@ -100,7 +100,7 @@ fn finding(key: &str, count: usize) -> TableFinding {
 
 struct Run {
     scene: Scene,
-    options: Options,
+    options: RunOptions,
     out: Sink,
     err: Sink,
 }
@@ -110,12 +110,12 @@ fn config(text: &str) -> Run {
     let scene = Scene::new();
     let here = scene.folder().display().to_string();
     let scene = scene.file("config.ini", text.replace('@', &here));
-    let options = Options { config_file: scene.path("config.ini"), ..Options::default() };
+    let options = RunOptions { config_file: scene.path("config.ini"), ..RunOptions::default() };
     Run { scene, options, out: Sink::default(), err: Sink::default() }
 }
 
 impl Run {
-    fn go(&self, mode: OutputMode) -> Result<Ending> {
+    fn go(&self, mode: OutputMode) -> Result<RunEnding> {
         pipeline::run(&[&WRITE, &READ, &CHECK], &self.options, &mut context(mode, &self.out, &self.err))
     }
 
@@ -131,7 +131,7 @@ const BOTH: &str = "[write]\nfile = @/deep\n[read]\nfile = @/deep\n";
 #[test]
 fn sections_run_in_order_and_end_in_one_table() {
     let run = config(BOTH);
-    assert_eq!(run.go(OutputMode::Normal).unwrap(), Ending::Finished);
+    assert_eq!(run.go(OutputMode::Normal).unwrap(), RunEnding::Finished);
     let expected = "read written\n\nResult\nnetwork  rows  errors\n───────  ────  ──────\nnet         7       0\n";
     let copy = format!("copy: {}\n", run.scene.path("deep").display());
     assert_eq!(run.out.text(), format!("{expected}{copy}"));
@@ -168,7 +168,7 @@ fn json_holds_what_the_tables_show() {
 fn a_check_shows_the_plan_and_runs_nothing() {
     let mut run = config(BOTH);
     run.options.check = true;
-    assert_eq!(run.go(OutputMode::Normal).unwrap(), Ending::Finished);
+    assert_eq!(run.go(OutputMode::Normal).unwrap(), RunEnding::Finished);
     let expected = "[write] 90 runs, about 1m 30s\n  write written\n[read] no runs on a device\n\
                     In all 90 runs, about 1m 30s. Nothing was run.\n";
     assert_eq!(run.out.text(), expected);
@@ -207,7 +207,7 @@ fn nothing_runs_where_any_section_is_wrong() {
 fn what_is_read_before_it_is_written_anew_is_warned_of() {
     let run = config("[read]\nfile = @/deep\n[write]\nfile = @/deep\n");
     fs::write(run.scene.path("deep"), "old").unwrap();
-    assert_eq!(run.go(OutputMode::Normal).unwrap(), Ending::Finished);
+    assert_eq!(run.go(OutputMode::Normal).unwrap(), RunEnding::Finished);
     assert!(
         run.err.text().contains("warning: [read] reads what [write] writes, and runs before it"),
         "{}",
@@ -221,7 +221,7 @@ fn what_is_read_before_it_is_written_anew_is_warned_of() {
 #[test]
 fn an_interrupted_run_keeps_what_it_has_and_stops() {
     let run = config(&BOTH.replace("[read]", "text = interrupt\n[read]"));
-    assert_eq!(run.go(OutputMode::Normal).unwrap(), Ending::Interrupted);
+    assert_eq!(run.go(OutputMode::Normal).unwrap(), RunEnding::Interrupted);
     assert!(run.err.text().contains("interrupted"), "{}", run.err.text());
     assert!(run.out.text().contains("Result") && !run.out.text().contains("copy"), "{}", run.out.text());
 }

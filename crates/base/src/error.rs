@@ -171,14 +171,14 @@ impl Error {
 
     /// The same error found in a configuration: wrong usage on a command line is a wrong value there.
     #[must_use]
-    pub fn configured(self) -> Self {
+    pub fn as_config_error(self) -> Self {
         let kind = if self.kind == ErrorKind::Usage { ErrorKind::Config } else { self.kind };
         Error { kind, ..self }
     }
 
     /// The same error found on the command line: a wrong value in a configuration is wrong usage there.
     #[must_use]
-    pub fn typed(self) -> Self {
+    pub fn as_usage_error(self) -> Self {
         let kind = if self.kind == ErrorKind::Config { ErrorKind::Usage } else { self.kind };
         Error { kind, ..self }
     }

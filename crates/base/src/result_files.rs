@@ -81,7 +81,7 @@ impl ResultFiles {
         self.out.join(name)
     }
 
-    /// Adds a file, which [`ResultFiles::place`] writes.
+    /// Adds a file, which [`ResultFiles::write_all`] writes.
     pub fn add(&mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) {
         self.files.push((name.into(), contents.into()));
     }
@@ -91,7 +91,7 @@ impl ResultFiles {
     ///
     /// # Errors
     /// An I/O error; earlier files are then unchanged unless moving had begun.
-    pub fn place(self) -> Result<()> {
+    pub fn write_all(self) -> Result<()> {
         let (out, mark) = (&self.out, self.results.mark);
         let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
         fs::create_dir_all(out).map_err(failed("make this folder"))?;

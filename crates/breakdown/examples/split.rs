@@ -45,7 +45,7 @@ fn show(rank: &RankBreakdown, names: &NameTable) {
             println!("      idle {:?}", IdleCause::ALL.map(|cause| (cause.name(), idle.get(cause).map(milliseconds))));
         }
         let works =
-            GpuWork::ALL.map(|work| (work.name(), iteration.device.total(work), iteration.device.exposed(work)));
+            GpuWork::ALL.map(|work| (work.name(), iteration.device.total(work), iteration.device.exposed_time(work)));
         println!("      {works:?}");
     }
     println!("    {:?}", rank.correction.overhead);

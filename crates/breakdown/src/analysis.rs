@@ -36,8 +36,11 @@ impl Breakdown {
             .collect::<Result<_>>()?;
         let mut run = Breakdown { ranks: broken_down, warnings: Vec::new() };
         let stragglers = if ranks.len() > 1 { stragglers::warning(ranks, &run) } else { None };
-        run.warnings =
-            warnings::clocks_apart(ranks).into_iter().chain(warnings::uneven(&run)).chain(stragglers).collect();
+        run.warnings = warnings::clocks_apart(ranks)
+            .into_iter()
+            .chain(warnings::uneven_iterations(&run))
+            .chain(stragglers)
+            .collect();
         Ok(run)
     }
 }

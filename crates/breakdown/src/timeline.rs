@@ -56,7 +56,7 @@ pub enum LaneContent {
 /// Neighbouring spans of a thread's row with the same category are merged.
 pub fn lanes(trace: &Trace, rank: &RankBreakdown, iteration: &Iteration) -> Vec<Lane> {
     let window = iteration.window;
-    let unrecorded = rank.recorded.category(rank.recorded.unrecorded());
+    let unrecorded = rank.recorded.category(rank.recorded.state_without_event());
     let thread_spans = |of: &[ThreadSpan]| thread_spans(trace, of, (rank.recorded, window));
     let gap = LaneSpan { time: window, what: LaneContent::TimeCategory(unrecorded), name: None };
     let categories = thread_spans(&rank.timeline);

@@ -41,13 +41,13 @@ impl WarningEvidence<'_> {
     /// All warnings, the ones that change the figures most first.
     pub fn warnings(&self, warm_up: &WarmUp) -> Vec<String> {
         let mut warnings = self.trace.damage.warnings();
-        warnings.extend(self.marked());
+        warnings.extend(self.uncertain_markers());
         warnings.extend(self.bare_iterations());
         warnings.extend(self.longer(warm_up));
-        warnings.extend(self.unrecorded());
+        warnings.extend(self.missing_events());
         warnings.extend(self.overlapping());
-        warnings.extend(self.clipped());
-        warnings.extend(self.doubted());
+        warnings.extend(self.clipped_calls());
+        warnings.extend(self.impossible_durations());
         if self.found.behind > 0 {
             warnings.push(format!(
                 "left out: {} behind the first {}",
@@ -65,7 +65,7 @@ impl WarningEvidence<'_> {
     }
 
     /// GPU work whose recorded duration is impossible.
-    fn doubted(&self) -> Option<String> {
+    fn impossible_durations(&self) -> Option<String> {
         let doubted = &self.device.doubted;
         let longest = doubted.iter().max_by_key(|one| one.duration)?;
         let milliseconds = |nanoseconds: i64| Milliseconds(nanoseconds as f64 / 1e6);
@@ -89,7 +89,7 @@ impl WarningEvidence<'_> {
         ))
     }
 
-    fn clipped(&self) -> Option<String> {
+    fn clipped_calls(&self) -> Option<String> {
         let clipped = self.threads.iter().map(|thread| thread.clipped).sum::<u64>();
         (clipped > 0)
             .then(|| format!("events that end after the one they began in, and are taken to end with it: {clipped}"))
@@ -105,7 +105,7 @@ impl WarningEvidence<'_> {
             1 => "1 iteration is inside another one and is left out".to_owned(),
             _ => format!("{inside} iterations are inside another one and are left out"),
         });
-        cut.into_iter().chain(left_out).chain(self.unsettled()).chain(self.marks_elsewhere()).collect()
+        cut.into_iter().chain(left_out).chain(self.unsettled_iterations()).chain(self.marks_elsewhere()).collect()
     }
 
     /// Marks that were ignored.
@@ -116,7 +116,7 @@ impl WarningEvidence<'_> {
         })
     }
 
-    fn unsettled(&self) -> Option<String> {
+    fn unsettled_iterations(&self) -> Option<String> {
         let one = self.found.unsettled == 1;
         let (begins, is) = if one { ("begins", "is") } else { ("begin", "are") };
         (self.found.unsettled > 0).then(|| {
@@ -128,7 +128,7 @@ impl WarningEvidence<'_> {
     }
 
     /// How iterations were found, if that is uncertain.
-    fn marked(&self) -> Option<String> {
+    fn uncertain_markers(&self) -> Option<String> {
         if self.found.marks.is_empty() {
             return Some(
                 "nothing of threads or accelerators is in the trace, so that there is no time to break down".to_owned(),
@@ -155,7 +155,7 @@ impl WarningEvidence<'_> {
     }
 
     /// Kinds of events that are missing in the trace, so that their times are unknown.
-    fn unrecorded(&self) -> Vec<String> {
+    fn missing_events(&self) -> Vec<String> {
         let RecordedKinds { python, cpp, cuda_api, gpu } = self.recorded;
         let cut_off = is_cut_off(self.trace);
         let kinds = [
@@ -243,7 +243,7 @@ pub(crate) fn clocks_apart(ranks: &[RankTrace]) -> Option<String> {
 }
 
 /// Warns if some rank has iterations that are not on all ranks.
-pub(crate) fn uneven(run: &Breakdown) -> Option<String> {
+pub(crate) fn uneven_iterations(run: &Breakdown) -> Option<String> {
     let together = run.iterations_on_all_ranks().len();
     let count = |rank: &RankBreakdown| (rank.counted_iterations().count(), rank.rank);
     let (most, rank) = run.ranks.iter().map(count).max_by_key(|(count, _)| *count)?;

@@ -771,18 +771,18 @@ fn longer_iterations_with_no_more_for_the_processor_to_do_are_told_from_a_slower
     let compared = |before: &Breakdown, after: &Breakdown| Comparison::compare(&[before], &[after]);
     let (alone, beside_others) = (run(100, 0, 99), run(200, 0, 99));
     let comparison = compared(&alone, &beside_others);
-    assert_eq!(comparison.busier(), Some(BusierSide::After));
+    assert_eq!(comparison.busier_side(), Some(BusierSide::After));
     assert_eq!(
         comparison.get(ComparedMeasure::Processor).map(|one| (one.change, one.verdict())),
         Some((0.0, DifferenceVerdict::Noise))
     );
-    assert_eq!(compared(&beside_others, &alone).busier(), Some(BusierSide::Before));
+    assert_eq!(compared(&beside_others, &alone).busier_side(), Some(BusierSide::Before));
     for slower in [run(200, 0, 198), run(200, 0, 160), run(200, 100, 99), run(100, 0, 99)] {
-        assert_eq!(compared(&alone, &slower).busier(), None);
+        assert_eq!(compared(&alone, &slower).busier_side(), None);
     }
     let mut untold = beside_others;
     untold.ranks[0].correction.processor.clear();
-    assert_eq!(compared(&alone, &untold).busier(), None);
+    assert_eq!(compared(&alone, &untold).busier_side(), None);
 }
 
 /// By hand: three recordings of 10 ms and three of 12, each with a standard deviation of 0.7: that of the difference is 0.5715, and Student's t

@@ -146,8 +146,8 @@ fn work_on_streams_that_overlaps_is_exposed_or_hidden() {
     let device = &rank(&trace).iterations[0].device;
     assert_eq!([device.busy, device.idle], [45, 5]);
     assert_eq!(GpuWork::ALL.map(|work| device.total(work)), [20, 20, 16, 7]);
-    assert_eq!(GpuWork::ALL.map(|work| device.exposed(work)), [20, 10, 10, 5]);
-    assert_eq!(device.hidden(GpuWork::Collective), 10);
+    assert_eq!(GpuWork::ALL.map(|work| device.exposed_time(work)), [20, 10, 10, 5]);
+    assert_eq!(device.hidden_time(GpuWork::Collective), 10);
     assert_eq!(device.streams.iter().map(|(_, time)| *time).collect::<Vec<_>>(), [20, 20, 16, 7]);
 }
 

@@ -70,7 +70,7 @@ fn autograds_thread_stands_in_while_the_main_one_waits_for_it() {
     assert!((cuda - (1.09 + 2.06)).abs() < 0.011, "{cuda} ms");
     assert!((python - (2.443 + 2.08 + 0.168)).abs() < 0.011, "{python} ms");
     // Nearly all of the step its GPU is in a collective; some of that hides behind kernels.
-    let [collective, exposed] = [step.device.total(GpuWork::Collective), step.device.exposed(GpuWork::Collective)];
+    let [collective, exposed] = [step.device.total(GpuWork::Collective), step.device.exposed_time(GpuWork::Collective)];
     assert!(exposed > 10_000_000 && exposed < collective);
 }
 
@@ -87,12 +87,12 @@ fn gpus_are_busy_as_long_as_the_reference_says() {
         let trace = read(&file).unwrap();
         let device = GpuActivity::from_trace(&trace);
         let times = device.in_window((device.busy[0].0, device.busy.last().unwrap().1));
-        let exposed = times.exposed(GpuWork::Copy) + times.exposed(GpuWork::Set);
+        let exposed = times.exposed_time(GpuWork::Copy) + times.exposed_time(GpuWork::Set);
         for (name, found) in [
             ("busy_time", times.busy),
             ("idle_time", times.idle),
-            ("computation_time", times.exposed(GpuWork::Kernel) + times.exposed(GpuWork::Set)),
-            ("exposed_comm_time", times.exposed(GpuWork::Collective)),
+            ("computation_time", times.exposed_time(GpuWork::Kernel) + times.exposed_time(GpuWork::Set)),
+            ("exposed_comm_time", times.exposed_time(GpuWork::Collective)),
         ] {
             let (expected, found) = (value(name), found as f64 / 1e6);
             assert!(
@@ -230,7 +230,7 @@ fn check(ranks: &[RankTrace]) -> usize {
             });
             assert_eq!(operations, Some(iteration.sets), "{place}");
             assert_eq!(
-                GpuWork::ALL.map(|work| iteration.device.exposed(work)).iter().sum::<i64>(),
+                GpuWork::ALL.map(|work| iteration.device.exposed_time(work)).iter().sum::<i64>(),
                 iteration.device.busy
             );
             let published = |metric: Metric| metric.compute(&iteration.sets);

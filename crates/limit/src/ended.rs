@@ -98,7 +98,7 @@ impl EndedJob {
 
     /// The share of the time that it waited for others, at most: others used one of its CPUs, and either a task waited
     /// for a CPU, or a hypervisor had it. None where that is unknown.
-    pub fn waited(&self) -> Option<f64> {
+    pub fn waited_share(&self) -> Option<f64> {
         let HostPressure { cpu, others, stolen, .. } = self.pressure;
         let cpus = self.cpus.ceil().max(1.0);
         let waited = cpu.zip(stolen).map_or(1.0, |(waited, stolen)| waited + stolen * cpus);
@@ -172,12 +172,14 @@ mod tests {
         assert_eq!(ended(4.95, 4.5, 0.5).verdict(), JobVerdict::Sound, "it had what its quota allows");
         assert_eq!(ended(4.4, 3.0, 0.02).verdict(), JobVerdict::Sound, "nobody else used its CPU: it waited by itself");
         assert_eq!(
-            ended(4.4, 3.0, 0.5).waited(),
+            ended(4.4, 3.0, 0.5).waited_share(),
             Some(0.5),
             "while they used its one CPU, and not whenever something waited"
         );
         let stolen = |cpu: f64| HostPressure { cpu: Some(cpu), stolen: Some(0.1), ..ended(4.4, 3.0, 0.5).pressure };
-        assert!((EndedJob { pressure: stolen(0.2), ..ended(4.4, 3.0, 0.5) }.waited().unwrap() - 0.3).abs() < 1e-9);
+        assert!(
+            (EndedJob { pressure: stolen(0.2), ..ended(4.4, 3.0, 0.5) }.waited_share().unwrap() - 0.3).abs() < 1e-9
+        );
         let idle = HostPressure { cpu: Some(0.04), ..ended(4.4, 3.0, 0.5).pressure };
         assert_eq!(EndedJob { pressure: idle, ..ended(4.4, 3.0, 0.5) }.verdict(), JobVerdict::Sound);
     }

@@ -28,7 +28,7 @@ impl ProcessFamily {
         ProcessFamily {
             first,
             guard,
-            orphans: OrphanProcesses::ours(),
+            orphans: OrphanProcesses::of_this_process(),
             members: BTreeMap::new(),
             lost: 0.0,
             cpu_seconds: 0.0,
@@ -51,7 +51,7 @@ impl ProcessFamily {
         self.read = self.read.max(Bytes(members.values().map(ProcessEntry::bytes_read).sum()));
         self.count(members);
         let processes: Vec<ProcessPeak> = self.members.values().map(ProcessPeak::from_entry).collect();
-        self.peak = self.peak.max(self.peaks.most(Bytes(self.resident()), &processes));
+        self.peak = self.peak.max(self.peaks.add_poll(Bytes(self.resident()), &processes));
     }
 
     /// Reads the usage of the known members again.

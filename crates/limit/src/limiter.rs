@@ -51,7 +51,7 @@ impl Limiter {
         if around.image.is_some() {
             check_docker(&survey)?;
         }
-        let (allowed, data) = (affinity::allowed(), around.data.map(Path::to_owned));
+        let (allowed, data) = (affinity::allowed_cpus(), around.data.map(Path::to_owned));
         let limiter = Limiter { survey, allowed, data, in_image: around.image.is_some(), backends };
         Ok((!watch.cancelled()).then_some(limiter))
     }
@@ -74,7 +74,7 @@ impl Limiter {
     }
 
     pub(super) fn cpus_of(&self, limits: &ResourceLimits) -> Vec<usize> {
-        limits.cpus.map_or_else(|| self.allowed.clone(), |cpus| affinity::filled(cpus, &self.allowed))
+        limits.cpus.map_or_else(|| self.allowed.clone(), |cpus| affinity::cpus_of_limit(cpus, &self.allowed))
     }
 
     /// Drops the data from the page cache where memory or storage is limited, so that all cached data was read by the

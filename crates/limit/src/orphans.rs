@@ -19,14 +19,14 @@ pub(super) struct OrphanProcesses {
 
 impl OrphanProcesses {
     /// Orphans among this process's children, as far as the kernel reparents them to us.
-    pub fn ours() -> Self {
+    pub fn of_this_process() -> Self {
         OrphanProcesses { us: getpid().as_raw(), session: getsid(None).map_or(0, Pid::as_raw) }
     }
 
     /// The same, and makes this process the subreaper (PR_SET_CHILD_SUBREAPER(2const)).
     pub fn adopt() -> io::Result<Self> {
         set_child_subreaper(true)?;
-        Ok(Self::ours())
+        Ok(Self::of_this_process())
     }
 
     /// Whether a process is an orphan: our own children stay in our session, and a process that leaves the job's

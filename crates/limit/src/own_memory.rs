@@ -20,14 +20,14 @@ impl OwnMemoryPeak {
         let files = self.before.map_or(now.files, |before| before.files.max(now.files));
         let has_grown = |most: &Bytes| self.before.is_none_or(|before| before.most < Some(*most));
         let between = now.most.filter(has_grown).map(|most| Bytes(most.0.saturating_sub(files.0)));
-        let held = self.peaks.most(now.own, processes);
+        let held = self.peaks.add_poll(now.own, processes);
         let held = now.most.map_or(held, |most| held.min(most));
         self.most = self.most.max(Some(now.own)).max(between).max(Some(held));
         self.before = Some(now);
     }
 
     /// The peak; none without measurements.
-    pub fn most(&self) -> Option<Bytes> {
+    pub fn peak(&self) -> Option<Bytes> {
         self.most
     }
 }
@@ -45,17 +45,17 @@ mod tests {
     #[test]
     fn what_was_held_between_two_looks_counts() {
         let mut seen = OwnMemoryPeak::default();
-        assert_eq!(seen.most(), None);
+        assert_eq!(seen.peak(), None);
         seen.add(memory(20, 60, 80), &[]);
-        assert_eq!(seen.most(), Some(Bytes(20)));
+        assert_eq!(seen.peak(), Some(Bytes(20)));
         seen.add(memory(20, 60, 160), &[]);
-        assert_eq!(seen.most(), Some(Bytes(100)));
+        assert_eq!(seen.peak(), Some(Bytes(100)));
         seen.add(memory(20, 90, 160), &[]);
         seen.add(memory(20, 130, 150), &[]);
-        assert_eq!(seen.most(), Some(Bytes(100)), "files fill what was held before");
+        assert_eq!(seen.peak(), Some(Bytes(100)), "files fill what was held before");
         let unknown = JobMemory { most: None, ..memory(120, 0, 0) };
         seen.add(unknown, &[]);
-        assert_eq!(seen.most(), Some(Bytes(120)));
+        assert_eq!(seen.peak(), Some(Bytes(120)));
     }
 
     /// Under a limit of 100 that pages of files fill, two processes hold 20. One holds 50 more for a moment, in which
@@ -65,10 +65,10 @@ mod tests {
         let mut seen = OwnMemoryPeak::default();
         seen.add(memory(20, 80, 100), &[mark(1, 15, 15), mark(2, 6, 6)]);
         seen.add(memory(20, 70, 100), &[mark(1, 15, 65), mark(2, 6, 6)]);
-        assert_eq!(seen.most(), Some(Bytes(70)));
+        assert_eq!(seen.peak(), Some(Bytes(70)));
         seen.add(memory(20, 70, 100), &[mark(1, 15, 165), mark(2, 6, 6)]);
         assert_eq!(
-            seen.most(),
+            seen.peak(),
             Some(Bytes(100)),
             "pages of files that it mapped are no reason to hold more than there was"
         );

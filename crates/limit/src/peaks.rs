@@ -33,7 +33,7 @@ impl ProcessPeaks {
     /// that peak and the memory of the others. The others count with the smaller value of the two polls: when a process
     /// frees memory, the kernel stops counting pages as its own while the group still holds up to 10,000 of them
     /// (`MAX_GATHER_BATCH_COUNT` in mm/mmu_gather.c), which would count twice.
-    pub fn most(&mut self, own: Bytes, processes: &[ProcessPeak]) -> Bytes {
+    pub fn add_poll(&mut self, own: Bytes, processes: &[ProcessPeak]) -> Bytes {
         let others = |process: &ProcessPeak| own.0 as i64 - process.now.0 as i64;
         let mut most = own;
         for process in processes {
@@ -65,10 +65,10 @@ pub(super) mod tests {
     #[test]
     fn what_was_held_before_others_came_is_not_held_beside_them() {
         let mut peaks = ProcessPeaks::default();
-        assert_eq!(peaks.most(Bytes(1), &[mark(1, 1, 5)]), Bytes(5));
-        assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 10)]), Bytes(11));
-        assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(14));
-        assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(11));
+        assert_eq!(peaks.add_poll(Bytes(1), &[mark(1, 1, 5)]), Bytes(5));
+        assert_eq!(peaks.add_poll(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 10)]), Bytes(11));
+        assert_eq!(peaks.add_poll(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(14));
+        assert_eq!(peaks.add_poll(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(11));
     }
 
     /// Others hold 10. A process with 50 allocates 30 more and frees 40 of them: the group still holds 25 of these 40.
@@ -76,7 +76,7 @@ pub(super) mod tests {
     #[test]
     fn what_is_being_freed_does_not_count_twice() {
         let mut peaks = ProcessPeaks::default();
-        assert_eq!(peaks.most(Bytes(60), &[mark(1, 50, 50)]), Bytes(60));
-        assert_eq!(peaks.most(Bytes(75), &[mark(1, 40, 80)]), Bytes(90));
+        assert_eq!(peaks.add_poll(Bytes(60), &[mark(1, 50, 50)]), Bytes(60));
+        assert_eq!(peaks.add_poll(Bytes(75), &[mark(1, 40, 80)]), Bytes(90));
     }
 }

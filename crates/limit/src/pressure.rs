@@ -51,7 +51,7 @@ impl HostLoad {
 fn worked(stat: &str, cpus: &[usize]) -> Option<(f64, f64)> {
     cpus.iter().try_fold((0.0, 0.0), |(busy, stolen), cpu| {
         let name = format!("cpu{cpu} ");
-        let more = linux::worked(stat.lines().find_map(|line| line.strip_prefix(name.as_str()))?)?;
+        let more = linux::busy_and_stolen(stat.lines().find_map(|line| line.strip_prefix(name.as_str()))?)?;
         Some((busy + more.0, stolen + more.1))
     })
 }

@@ -175,7 +175,7 @@ fn to_drop(blocks: &mut u64, length: u64, share: f64) -> Vec<(i64, i64)> {
     let size = length.div_ceil(BLOCKS).next_multiple_of(BLOCK).max(BLOCK);
     let first = *blocks;
     *blocks += length.div_ceil(size);
-    for block in (first..*blocks).filter(|block| place(*block) >= share) {
+    for block in (first..*blocks).filter(|block| fixed_fraction(*block) >= share) {
         let begin = ((block - first) * size) as i64;
         match ranges.last_mut() {
             Some((last, long)) if *last + *long == begin => *long += size as i64,
@@ -188,7 +188,7 @@ fn to_drop(blocks: &mut u64, length: u64, share: f64) -> Vec<(i64, i64)> {
 /// A number from 0 to 1 that a block always has: the fractional part of a multiple of the golden ratio. Even of a few
 /// consecutive blocks, nearly the share `x` is below any number `x`, and no period of the data coincides with it
 /// (Knuth, The Art of Computer Programming 3, 6.4).
-fn place(block: u64) -> f64 {
+fn fixed_fraction(block: u64) -> f64 {
     (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
 }
 

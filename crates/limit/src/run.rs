@@ -59,14 +59,14 @@ impl Limiter {
         let holds = self.evict(&job.limits).and_then(|()| self.set_limits(job, |_| true));
         let holds = holds.map_err(|cause| Error::io(program, "hold the limits of this command", &cause))?;
         let cpus = self.cpus_of(&job.limits);
-        let (host, kills) = (HostLoad::now(&cpus), cgroup::kills(Path::new("/")));
+        let (host, kills) = (HostLoad::now(&cpus), cgroup::memory_kills(Path::new("/")));
         let Some(mut running) = RunningJob::start(self, job, holds)?.poll_until_end(job, watch, enough)? else {
             return Ok(None);
         };
         let usage = running.usage();
         let pressure = HostLoad::now(&cpus).since(&host, usage.cpu_seconds);
         running.finish(enough)?;
-        let grown = cgroup::kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
+        let grown = cgroup::memory_kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
         let killed = usage.out_of_memory_kills.map_or(grown && was_killed(running.end), |kills| kills > 0);
         Ok(Some(EndedJob {
             end: running.end,
@@ -74,7 +74,7 @@ impl Limiter {
             cpus: job.limits.cpus.unwrap_or(cpus.len() as f64),
             ran_out_of_memory: killed,
             peak_memory: usage.peak,
-            own_memory: running.own_memory.most(),
+            own_memory: running.own_memory.peak(),
             cpu_seconds: usage.cpu_seconds,
             throttled_seconds: usage.throttled_seconds,
             bytes_read: usage.bytes_read,

@@ -123,5 +123,5 @@ pub fn check_cpus(cpus: f64, here: f64) -> Result<()> {
 
 /// CPUs available to this process, by affinity and control groups.
 pub fn cpus() -> f64 {
-    affinity::allowed().len().min(perf4sight_machine::threads()) as f64
+    affinity::allowed_cpus().len().min(perf4sight_machine::threads()) as f64
 }

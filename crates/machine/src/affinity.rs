@@ -9,7 +9,7 @@ use std::thread;
 const THREADS: [&str; 3] = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"];
 
 /// The CPUs that this thread may run on, by number.
-pub fn allowed() -> Vec<usize> {
+pub fn allowed_cpus() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
     (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
@@ -27,7 +27,7 @@ pub fn with_affinity<T: Send>(cpus: &[usize], start: impl FnOnce() -> io::Result
 }
 
 /// The CPUs that a limit occupies: a limit of 1.5 needs two. At least one.
-pub fn filled(cpus: f64, allowed: &[usize]) -> Vec<usize> {
+pub fn cpus_of_limit(cpus: f64, allowed: &[usize]) -> Vec<usize> {
     allowed.iter().copied().take(whole_cpus(cpus)).collect()
 }
 

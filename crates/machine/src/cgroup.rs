@@ -47,7 +47,7 @@ pub fn allowances(root: &Path) -> Vec<GroupMemory> {
 ///
 /// If a counter grows while a worker is killed, memory was the reason: the worker's `oom_score_adj` makes it the first
 /// candidate. `root` is the root of the file system.
-pub fn kills(root: &Path) -> Vec<u64> {
+pub fn memory_kills(root: &Path) -> Vec<u64> {
     let groups = of_process(root);
     let counted = groups.iter().filter_map(|(folder, interface)| counter(&folder.join(interface.kills), "oom_kill"));
     match counted.collect::<Vec<u64>>() {
@@ -126,13 +126,13 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         };
-        assert!(kills(root.path()).is_empty(), "a kernel that counts none");
+        assert!(memory_kills(root.path()).is_empty(), "a kernel that counts none");
         write("proc/vmstat", "pgfault 5\noom_kill 7\n");
-        assert_eq!(kills(root.path()), [7]);
+        assert_eq!(memory_kills(root.path()), [7]);
         write("proc/self/cgroup", "0::/a\n");
-        assert_eq!(kills(root.path()), [7], "a group without a counter");
+        assert_eq!(memory_kills(root.path()), [7], "a group without a counter");
         write("sys/fs/cgroup/a/memory.events", "oom 3\noom_kill 2\n");
-        assert_eq!(kills(root.path()), [2], "another program was killed five times");
+        assert_eq!(memory_kills(root.path()), [2], "another program was killed five times");
     }
 
     #[test]

@@ -103,19 +103,19 @@ impl Conditions {
         if let Some(other) = self.start.others.iter().chain(&self.end.others).next() {
             return Some(format!("{other} used the device too"));
         }
-        self.stolen().filter(|seconds| *seconds >= LEAST_THEFT)?;
+        self.stolen_time().filter(|seconds| *seconds >= LEAST_THEFT)?;
         let share = self.stolen_share().filter(|share| *share > TOLERATED_THEFT)?;
         Some(format!("the hypervisor gave {} of the processor time to other machines", Percent(100.0 * share)))
     }
 
     /// The share of the wanted processor time that a hypervisor gave to others.
     pub fn stolen_share(&self) -> Option<f64> {
-        let stolen = self.stolen()?;
+        let stolen = self.stolen_time()?;
         let wanted = stolen + since(self.end.busy, self.start.busy)?;
         (wanted > 0.0).then(|| stolen / wanted)
     }
 
-    fn stolen(&self) -> Option<f64> {
+    fn stolen_time(&self) -> Option<f64> {
         since(self.end.stolen, self.start.stolen)
     }
 }

@@ -48,10 +48,10 @@ pub fn run_exclusively(
     run: impl FnOnce() -> Result<Option<ProcessOutput>>,
 ) -> Result<Option<ProcessOutput>> {
     let Some(_lock) = measurement_lock::take(watch)? else { return Ok(None) };
-    let (kills, start) = (cgroup::kills(Path::new("/")), linux::moment(Path::new("/")));
+    let (kills, start) = (cgroup::memory_kills(Path::new("/")), linux::moment(Path::new("/")));
     let output = run()?;
     let conditions = Box::new(Conditions { start, end: linux::moment(Path::new("/")) });
-    let killed = cgroup::kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
+    let killed = cgroup::memory_kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
     Ok(output.map(|output| ProcessOutput {
         killed_for_memory: killed || output.killed_for_memory,
         conditions,

@@ -33,7 +33,7 @@ impl Network {
             return Ok(self.clone());
         }
         let axes = self.axes(&classifiers).map_err(refused)?;
-        self.widened(&axes, classes)
+        self.with_classes_on(&axes, classes)
     }
 
     fn classifiers(&self) -> std::result::Result<Vec<NodeId>, Clause> {
@@ -118,7 +118,7 @@ impl Network {
         }
     }
 
-    fn widened(&self, axes: &[Option<usize>], classes: usize) -> Result<Network> {
+    fn with_classes_on(&self, axes: &[Option<usize>], classes: usize) -> Result<Network> {
         let mut builder = self.builder_with_input();
         let mut ids = vec![builder.input()];
         for (id, node) in self.iter().skip(1) {

@@ -286,7 +286,7 @@ impl Network {
     /// For every node, whether pruning removes its filters: those of convolutions, transposed convolutions, fully connected layers on
     /// tokens, and embeddings, whose width is pruned. Fully connected layers on vectors are, too, unless they classify what
     /// convolutions or layers on tokens found: the classifiers of CNNs are not pruned, as published.
-    pub fn ranked(&self) -> Vec<bool> {
+    pub fn ranked_nodes(&self) -> Vec<bool> {
         let mut classifies: Vec<bool> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             let finds = node.has_filters() && !matches!(node.op, Op::Embedding(_));
@@ -298,14 +298,14 @@ impl Network {
     }
 
     /// For every node, how many times its result is read: by other nodes, and once more if it is a result of the network.
-    pub fn uses(&self) -> Vec<usize> {
-        let mut uses = self.reads();
+    pub fn use_counts(&self) -> Vec<usize> {
+        let mut uses = self.read_counts();
         self.outputs.iter().for_each(|output| uses[output.0] += 1);
         uses
     }
 
     /// For every node, how many times other nodes read its result.
-    pub fn reads(&self) -> Vec<usize> {
+    pub fn read_counts(&self) -> Vec<usize> {
         let mut reads = vec![0; self.nodes.len()];
         self.nodes.iter().flat_map(|node| &node.inputs).for_each(|input| reads[input.0] += 1);
         reads

@@ -19,23 +19,23 @@ impl Network {
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
     pub fn in_place(&self) -> Vec<bool> {
-        let uses = self.uses();
+        let uses = self.use_counts();
         let overwrites =
             |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == ResultStorage::Own;
         let may = |op: &Op| is_rectifier(op) || self.keeping() == KeptReading::Least && may_overwrite(op);
         let last = self.last_readers();
         let assigns = |(id, node): (NodeId, &Node)| {
-            let Some(whole) = self.assigned(node) else { return false };
+            let Some(whole) = self.assigned_input(node) else { return false };
             let base = self.shown_by_views(whole);
-            let is_of_assignment = self.assigned(self.node(base)).is_some() && last[base.index()] == id;
-            is_of_assignment || overwrites(self.viewed(whole, &uses)) || self.is_put_back(id, whole)
+            let is_of_assignment = self.assigned_input(self.node(base)).is_some() && last[base.index()] == id;
+            is_of_assignment || overwrites(self.unshared_view(whole, &uses)) || self.is_put_back(id, whole)
         };
         let may_overwrite = |node: &Node| may(&node.op) && overwrites(node.inputs[0]);
         self.iter().map(|(id, node)| may_overwrite(node) || assigns((id, node))).collect()
     }
 
     /// The input that an assignment writes into.
-    fn assigned(&self, node: &Node) -> Option<NodeId> {
+    fn assigned_input(&self, node: &Node) -> Option<NodeId> {
         let is_assignment = matches!(&node.op, Op::Unknown(unknown) if unknown.is_assignment());
         node.inputs.first().copied().filter(|whole| is_assignment && self.node(*whole).shape == node.shape)
     }
@@ -67,7 +67,7 @@ impl Network {
         let slice = self.viewed_in_order(slice);
         let Op::Slice { .. } = self.node(slice).op else { return false };
         let whole = self.shown_by_views(slice);
-        let is_back = |node: &&Node| self.assigned(node).is_some_and(|other| self.shown_by_views(other) == whole);
+        let is_back = |node: &&Node| self.assigned_input(node).is_some_and(|other| self.shown_by_views(other) == whole);
         let puts = |node: &&Node| node.inputs.last().is_some_and(|put| self.shown_by_views(*put) == id);
         self.nodes()[id.index() + 1..].iter().filter(is_back).any(|node| puts(&node))
     }
@@ -86,7 +86,7 @@ impl Network {
     }
 
     /// What views show that nothing else reads: exporters turn the axis that is assigned along to the front, and back.
-    fn viewed(&self, mut of: NodeId, uses: &[usize]) -> NodeId {
+    fn unshared_view(&self, mut of: NodeId, uses: &[usize]) -> NodeId {
         while uses[of.index()] == 1 && self.is_view(self.node(of)) {
             of = self.node(of).inputs[0];
         }

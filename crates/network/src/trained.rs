@@ -31,7 +31,7 @@ impl<'a> TrainedNetwork<'a> {
     /// The network with only this part trained.
     pub fn new(network: &'a Network, trainable: Trainable) -> Self {
         let (in_place, network) = (network.in_place(), network.trained_in(trainable));
-        TrainedNetwork { gradients: network.gradients(), in_place, reads: network.reads(), network }
+        TrainedNetwork { gradients: network.gradients(), in_place, reads: network.read_counts(), network }
     }
 }
 

@@ -25,12 +25,12 @@ pub(super) fn adapters(network: &Network) -> Vec<[String; 2]> {
 
 /// The fully connected layer that a result is of, perhaps scaled or with elements dropped, with its width and what it reads, likewise.
 fn layer(network: &Network, of: NodeId) -> Option<(NodeId, usize, NodeId)> {
-    let of = scaled(network, of);
+    let of = before_scaling(network, of);
     let Op::Linear(Linear { out_features, .. }) = network.node(of).op else { return None };
-    Some((of, out_features, scaled(network, network.node(of).inputs[0])))
+    Some((of, out_features, before_scaling(network, network.node(of).inputs[0])))
 }
 
-fn scaled(network: &Network, mut of: NodeId) -> NodeId {
+fn before_scaling(network: &Network, mut of: NodeId) -> NodeId {
     while let (Op::Binary(BinaryFunction::Mul | BinaryFunction::Div) | Op::Dropout { .. }, &[read]) =
         (&network.node(of).op, network.node(of).inputs.as_slice())
     {

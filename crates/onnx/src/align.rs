@@ -17,7 +17,7 @@ struct AlignmentFrame {
 ///
 /// # Errors
 /// Unsupported if the batch is on different axes.
-pub(super) fn aligned(to: &mut GraphTranslation, call: &NodeCall) -> Result<Vec<Feature>, NodeMisfit> {
+pub(super) fn align_inputs(to: &mut GraphTranslation, call: &NodeCall) -> Result<Vec<Feature>, NodeMisfit> {
     let held = call.features().filter(|feature| feature.batch.is_some());
     let frame = match held.max_by_key(|feature| to.dims(*feature).len()) {
         Some(feature) => AlignmentFrame { rank: to.dims(feature).len(), batch: feature.batch },
@@ -46,7 +46,7 @@ fn align_value(
             let place =
                 |rank: usize, batch: Option<BatchAxis>| batch.map(|batch| (rank - batch.axis, batch.moved_to(0)));
             let same = place(to.dims(*feature).len(), feature.batch) == place(frame.rank, frame.batch);
-            if same { raised(to, call, *feature, frame) } else { Err(NodeMisfit::Unsupported) }
+            if same { raise_rank(to, call, *feature, frame) } else { Err(NodeMisfit::Unsupported) }
         }
         Value::Feature(feature) => {
             let dims = to.dims(*feature);
@@ -66,7 +66,7 @@ fn align_value(
             let elements =
                 copies.filter(|_| weight.is_made_up()).map_or(weight.elements, |copies| weight.elements / copies);
             let weight = &WeightTensor { dims: numbers(sample.dims()), elements, ..weight.clone() };
-            Ok(Feature { id: to.leaf(call, weight, sample)?, batch: frame.batch, guessed: false })
+            Ok(Feature { id: to.parameter_node(call, weight, sample)?, batch: frame.batch, guessed: false })
         }
         Value::Opaque(numbers) => table(to, call, numbers, frame),
         Value::Constant(constant) => table(to, call, &FixedTensor::unheld(numbers(&constant.dims)), frame),
@@ -75,7 +75,7 @@ fn align_value(
 }
 
 /// The same with leading axes of length 1, if it has fewer axes than another operand.
-fn raised(
+fn raise_rank(
     to: &mut GraphTranslation,
     call: &NodeCall,
     feature: Feature,

@@ -91,7 +91,7 @@ pub(super) fn is_spelled_out(activation: Activation, original: &str) -> bool {
 }
 
 /// The activation that one of the curves is, and its input node.
-pub(super) fn recognised(curves: &[NodeCurve]) -> Option<(Activation, NodeId)> {
+pub(super) fn recognise_activation(curves: &[NodeCurve]) -> Option<(Activation, NodeId)> {
     curves.iter().find_map(|curve| {
         let is = |function: CurveFunction| {
             PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE)

@@ -13,7 +13,7 @@ pub(super) use constants::ConstantOrigin;
 pub(super) use operands::NotedOperand;
 
 use super::file::Initializer;
-use super::notes::{marked, module, operation, reads_parameter};
+use super::notes::{module, noted_tensors, operation, reads_parameter};
 use super::schema::{GraphProto, NodeProto};
 use constants::ExportedConstant;
 use hashbrown::{HashMap, HashSet};
@@ -44,8 +44,8 @@ impl<'a> ExporterNotes<'a> {
     pub fn new(graph: &'a GraphProto, initializers: &'a [Initializer], buffers: impl Iterator<Item = &'a str>) -> Self {
         let signature =
             graph.metadata_props.iter().find(|note| note.key() == SIGNATURE).map_or("", |note| note.value());
-        let lines = || signature.lines().filter_map(signed);
-        let marked: HashSet<&str> = graph.node.iter().flat_map(marked).collect();
+        let lines = || signature.lines().filter_map(parse_signature);
+        let marked: HashSet<&str> = graph.node.iter().flat_map(noted_tensors).collect();
         let parameters: HashMap<&str, &str> =
             lines().filter(|line| line.kind == "PARAMETER").map(|line| (line.mark, line.target)).collect();
         let stored: HashSet<&str> = initializers.iter().map(|one| one.tensor.name()).collect();
@@ -74,7 +74,7 @@ impl<'a> ExporterNotes<'a> {
         exporter.missing.retain(|name| !tied.contains(&split_name(name)));
         exporter.products =
             graph.node.iter().filter_map(|node| exporter.computed_filters(node, initializers)).collect();
-        exporter.computed = constants::computed(&exporter, &graph.node, initializers);
+        exporter.computed = constants::computed_constants(&exporter, &graph.node, initializers);
         exporter
     }
 
@@ -95,7 +95,7 @@ impl<'a> ExporterNotes<'a> {
             parts.extend(whole.into_iter().flat_map(|whole| node.output.iter().map(move |part| (&**part, &**whole))));
         }
         let read = |node: &'a NodeProto| {
-            let named = marked(node).filter_map(|mark| self.parameters.get(mark).copied());
+            let named = noted_tensors(node).filter_map(|mark| self.parameters.get(mark).copied());
             let taken = node.input.iter().filter_map(|name| parts.get(name.as_str()).copied());
             let leaves = named.chain(taken).map(|name| split_name(name).1).collect::<Vec<_>>();
             module(node).map(|module| leaves.into_iter().map(move |leaf| (module, leaf)))
@@ -128,7 +128,7 @@ impl<'a> ExporterNotes<'a> {
 
     /// The batch normalisation that was folded into a layer, if its parameters are noted.
     pub fn folded_batch_norm(&self, node: &NodeProto) -> Option<FoldedBatchNorm<'a>> {
-        let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
+        let mut parameters = noted_tensors(node).filter(|name| name.starts_with("p_"));
         let scale = parameters.next().filter(|_| operation(node).contains("batch_norm"))?;
         let name = self.parameters.get(scale).and_then(|name| name.strip_suffix(".weight"));
         Some(FoldedBatchNorm { name, tensors: 1 + parameters.count() as u64 })
@@ -184,7 +184,7 @@ struct SignatureEntry<'a> {
     target: &'a str,
 }
 
-fn signed(line: &str) -> Option<SignatureEntry<'_>> {
+fn parse_signature(line: &str) -> Option<SignatureEntry<'_>> {
     let (mark, rest) = line.split_once(": ")?;
     let (kind, target) = rest.split_once(" target='")?;
     Some(SignatureEntry { mark, kind, target: target.split_once('\'')?.0 })

@@ -49,7 +49,7 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<OnnxFile>
     line_breaks::escape(&mut model);
     line_breaks::names(initializers.iter_mut().filter_map(|initializer| initializer.tensor.name.as_mut()));
     let graph = model.graph.take().unwrap_or_default();
-    model.graph = Some(functions::inlined(&model, graph).map_err(nested)?);
+    model.graph = Some(functions::inline_functions(&model, graph).map_err(nested_error)?);
     Ok(OnnxFile { model, initializers })
 }
 
@@ -65,7 +65,7 @@ fn garbage(problem: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem.to_string())
 }
 
-fn nested(problem: String) -> io::Error {
+fn nested_error(problem: String) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, problem)
 }
 

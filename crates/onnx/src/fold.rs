@@ -3,7 +3,7 @@
 use super::call::NodeCall;
 use super::infer::broadcast;
 use super::number::{BatchNumber, as_integers, numbers, product};
-use super::rearrange::{self, MAX_ELEMENTS, expanded};
+use super::rearrange::{self, MAX_ELEMENTS, expand_constant};
 use super::tensor::KnownTensor;
 
 /// The value of a node whose inputs are all constants, if it is arithmetic on shapes or scalars.
@@ -15,11 +15,11 @@ pub(super) fn evaluate(call: &NodeCall) -> Option<KnownTensor> {
     let inputs: Vec<&KnownTensor> = call.inputs.iter().map(|input| input.as_constant()).collect::<Option<_>>()?;
     match (name, inputs.as_slice()) {
         ("Constant", []) => literal(call),
-        ("ConstantOfShape", [shape]) => filled(call, shape),
+        ("ConstantOfShape", [shape]) => fill_constant(call, shape),
         ("Range", [start, limit, delta]) => range(start, limit, delta),
         ("Where", [condition, yes, no]) => choose(condition, yes, no),
         ("OneHot", [indices, depth, values]) => one_hot(call, indices, depth, values),
-        ("Expand", [data, shape]) => expanded(data, &broadcast(&data.dims, &as_integers(&shape.values)?)?),
+        ("Expand", [data, shape]) => expand_constant(data, &broadcast(&data.dims, &as_integers(&shape.values)?)?),
         ("Concat", parts) => rearrange::concat(call, parts),
         ("Gather", [data, indices]) => rearrange::gather(call, data, indices),
         ("Slice", [data, ..]) => rearrange::slice(call, data),
@@ -27,8 +27,10 @@ pub(super) fn evaluate(call: &NodeCall) -> Option<KnownTensor> {
         ("Reshape" | "Squeeze" | "Unsqueeze", [data, ..]) => {
             Some(KnownTensor { dims: as_integers(&rearrange::view(call, &numbers(&data.dims))?)?, ..(*data).clone() })
         }
-        ("ReduceProd", [data, ..]) => reduced(call, data, product(&data.values)),
-        ("ReduceSum", [data, ..]) => reduced(call, data, data.values.iter().fold(0.into(), |sum, &value| sum + value)),
+        ("ReduceProd", [data, ..]) => reduce_constant(call, data, product(&data.values)),
+        ("ReduceSum", [data, ..]) => {
+            reduce_constant(call, data, data.values.iter().fold(0.into(), |sum, &value| sum + value))
+        }
         ("Shape", [data]) => Some(KnownTensor::integers(data.dims.iter().copied())),
         ("Size", [data]) => Some(KnownTensor { dims: vec![], values: vec![data.values.len().into()], integer: true }),
         ("Cast", [data]) => Some(cast(call, data)),
@@ -126,12 +128,12 @@ fn clip(call: &NodeCall) -> Option<KnownTensor> {
     Some(KnownTensor { values: data.values.iter().map(|value| value.map(clipped)).collect(), ..data.clone() })
 }
 
-fn filled(call: &NodeCall, shape: &KnownTensor) -> Option<KnownTensor> {
+fn fill_constant(call: &NodeCall, shape: &KnownTensor) -> Option<KnownTensor> {
     let fill = match call.tensor("value") {
         Some(tensor) => KnownTensor::from_message(tensor)?,
         None => KnownTensor::scalar(0.0),
     };
-    expanded(&KnownTensor { dims: vec![], ..fill }, &as_integers(&shape.values)?)
+    expand_constant(&KnownTensor { dims: vec![], ..fill }, &as_integers(&shape.values)?)
 }
 
 fn range(start: &KnownTensor, limit: &KnownTensor, delta: &KnownTensor) -> Option<KnownTensor> {
@@ -162,13 +164,14 @@ fn one_hot(call: &NodeCall, indices: &KnownTensor, depth: &KnownTensor, values: 
 
 fn choose(condition: &KnownTensor, yes: &KnownTensor, no: &KnownTensor) -> Option<KnownTensor> {
     let target = broadcast(&broadcast(&condition.dims, &yes.dims)?, &no.dims)?;
-    let [condition, yes, no] = [expanded(condition, &target)?, expanded(yes, &target)?, expanded(no, &target)?];
+    let [condition, yes, no] =
+        [expand_constant(condition, &target)?, expand_constant(yes, &target)?, expand_constant(no, &target)?];
     let pick = |((keep, yes), no): ((&BatchNumber, &BatchNumber), &BatchNumber)| if *keep != 0.0 { *yes } else { *no };
     let values = condition.values.iter().zip(&yes.values).zip(&no.values).map(pick).collect();
     Some(KnownTensor { values, ..yes })
 }
 
-fn reduced(call: &NodeCall, data: &KnownTensor, value: BatchNumber) -> Option<KnownTensor> {
+fn reduce_constant(call: &NodeCall, data: &KnownTensor, value: BatchNumber) -> Option<KnownTensor> {
     let keep = call.int("keepdims").unwrap_or(1) != 0;
     let dims = if keep { vec![1; data.dims.len()] } else { vec![] };
     (data.dims.len() <= 1).then(|| KnownTensor { dims, values: vec![value], integer: data.integer })
@@ -189,7 +192,7 @@ fn cast(call: &NodeCall, data: &KnownTensor) -> KnownTensor {
 fn arithmetic(op: &str, a: &KnownTensor, b: &KnownTensor) -> Option<KnownTensor> {
     let function = binary(op)?;
     let target = broadcast(&a.dims, &b.dims)?;
-    let [a, b] = [expanded(a, &target)?, expanded(b, &target)?];
+    let [a, b] = [expand_constant(a, &target)?, expand_constant(b, &target)?];
     let integer = a.integer && b.integer;
     let exact = |value: BatchNumber| if integer && op == "Div" { value.map(f64::trunc) } else { value };
     let values = a.values.iter().zip(&b.values).map(|(&a, &b)| exact(function(a, b))).collect();

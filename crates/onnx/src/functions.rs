@@ -18,7 +18,7 @@ type NameSet<'a> = HashSet<&'a str>;
 ///
 /// # Errors
 /// One clause, if a function calls itself, or if functions are nested too deep or make too many nodes or calls.
-pub(super) fn inlined(model: &ModelProto, graph: GraphProto) -> Result<GraphProto, String> {
+pub(super) fn inline_functions(model: &ModelProto, graph: GraphProto) -> Result<GraphProto, String> {
     if model.functions.is_empty() {
         return Ok(graph);
     }
@@ -79,7 +79,7 @@ impl FunctionInliner<'_> {
         self.calls += 1;
         self.open.push(key);
         let call = FunctionCall { function, node: &node, number: self.calls };
-        function.node.iter().try_for_each(|body| self.add(call.renamed(body, &NameSet::new())))?;
+        function.node.iter().try_for_each(|body| self.add(call.rename_node(body, &NameSet::new())))?;
         self.open.pop();
         Ok(())
     }
@@ -93,7 +93,7 @@ struct FunctionCall<'a> {
 
 impl FunctionCall<'_> {
     /// A node of the function with the names and attributes of this call, unless the graphs around it define these names.
-    fn renamed(&self, node: &NodeProto, given: &NameSet) -> NodeProto {
+    fn rename_node(&self, node: &NodeProto, given: &NameSet) -> NodeProto {
         let attribute = node.attribute.iter().filter_map(|attribute| self.attribute(attribute, given)).collect();
         let name = match node.name() {
             "" => None,
@@ -142,7 +142,7 @@ impl FunctionCall<'_> {
         };
         let tensor = |one: &TensorProto| TensorProto { name: value(one.name()), ..one.clone() };
         GraphProto {
-            node: graph.node.iter().map(|node| self.renamed(node, &given)).collect(),
+            node: graph.node.iter().map(|node| self.rename_node(node, &given)).collect(),
             initializer: graph.initializer.iter().map(tensor).collect(),
             input: values(&graph.input),
             output: values(&graph.output),

@@ -30,7 +30,7 @@ fn infer_by_rule(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<Vec<T
         "ArgMax" | "ArgMin" => vec![without(&first()?, &[call.int("axis").unwrap_or(0)], keeps_axes(call))?],
         "Concat" => vec![concatenated_dims(call, inputs)?],
         "Split" => split_dims(call, &first()?)?,
-        "Slice" => vec![sliced(call, first()?)?],
+        "Slice" => vec![sliced_dims(call, first()?)?],
         "Reshape" | "Squeeze" | "Unsqueeze" => vec![rearrange::view(call, &first()?)?],
         "Flatten" => {
             let dims = first()?;
@@ -48,7 +48,7 @@ fn infer_by_rule(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<Vec<T
         }
         "Shape" => vec![vec![first()?.len().into()]],
         "Size" => vec![vec![]],
-        "Range" => vec![vec![counted(call)?]],
+        "Range" => vec![vec![range_length(call)?]],
         "ConstantOfShape" => vec![call.constant(0)?.values.clone()],
         "Gather" | "GatherElements" | "GatherND" | "OneHot" | "TopK" => lookup::outputs(call, inputs)?,
         "MatMul" | "Gemm" | "Einsum" | "LSTM" | "GRU" | "RNN" => product::outputs(call, inputs)?,
@@ -56,7 +56,7 @@ fn infer_by_rule(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<Vec<T
         _ if is_broadcast(operator) => {
             vec![inputs.iter().try_fold(vec![], |all, dims| broadcast(&all, dims.as_ref()?))?]
         }
-        _ if operator.starts_with("Reduce") => vec![reduced(call, &first()?)?],
+        _ if operator.starts_with("Reduce") => vec![reduced_dims(call, &first()?)?],
         _ => vec![spatial::output(call, inputs)?],
     })
 }
@@ -65,7 +65,7 @@ pub(super) fn terms(call: &NodeCall, operands: &[TensorDims; 2]) -> Option<Tenso
     product::lengths(call.text("equation"), operands)
 }
 
-fn counted(call: &NodeCall) -> Option<BatchNumber> {
+fn range_length(call: &NodeCall) -> Option<BatchNumber> {
     let number = |place| -> Option<BatchNumber> { call.constant(place)?.values.first().copied() };
     Some(((number(1)? - number(0)?) / number(2)?).map(f64::ceil))
 }
@@ -99,7 +99,7 @@ fn keeps_axes(call: &NodeCall) -> bool {
     call.int("keepdims").unwrap_or(1) != 0
 }
 
-fn reduced(call: &NodeCall, dims: &[BatchNumber]) -> Option<TensorDims> {
+fn reduced_dims(call: &NodeCall, dims: &[BatchNumber]) -> Option<TensorDims> {
     let axes = match call.integers("axes", 1) {
         Some(axes) if !axes.is_empty() => axes,
         None if !call.is_absent(1) => return None,
@@ -146,7 +146,7 @@ fn split_dims(call: &NodeCall, dims: &[BatchNumber]) -> Option<Vec<TensorDims>> 
     Some(lengths.into_iter().map(part).collect())
 }
 
-fn sliced(call: &NodeCall, mut dims: TensorDims) -> Option<TensorDims> {
+fn sliced_dims(call: &NodeCall, mut dims: TensorDims) -> Option<TensorDims> {
     for cut in rearrange::cuts(call).ok()? {
         let along = axis(cut.axis, dims.len()).ok()?;
         dims[along] = rearrange::span(&cut, dims[along])?.1;

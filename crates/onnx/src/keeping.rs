@@ -77,7 +77,7 @@ impl<'a> GraphTranslation<'a> {
 
     /// The operands of a node, those without a gradient that its program detached: the default exporter names them in its notes and leaves the operation out. The older
     /// one does not tell.
-    pub fn detached(&mut self, node: &'a NodeProto, mut operands: Vec<Value>) -> Vec<Value> {
+    pub fn detached_operands(&mut self, node: &'a NodeProto, mut operands: Vec<Value>) -> Vec<Value> {
         if self.ours || node.op_type() == "Shape" {
             return operands;
         }
@@ -109,7 +109,7 @@ impl<'a> GraphTranslation<'a> {
     /// What a node reads in PyTorch: by the notes of the default exporter, else perhaps a result of its own.
     fn own_copy(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Feature {
         if self.exporter.has_notes() {
-            return self.restored(node, place, feature).unwrap_or(feature);
+            return self.restored_result(node, place, feature).unwrap_or(feature);
         }
         if !self.expressions.is_read_again(node, &node.input[place]) {
             return feature;
@@ -120,10 +120,10 @@ impl<'a> GraphTranslation<'a> {
     }
 
     /// The result that a note names, `sub_1`, where the file has only `sub`, with which the exporter merged it.
-    fn restored(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Option<Feature> {
+    fn restored_result(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Option<Feature> {
         let noted = notes::arguments(node).get(place)?.strip_prefix('%')?;
         let name = &node.input[place];
-        if noted == name || unnumbered(noted) != unnumbered(name) || self.values.get(noted).is_some() {
+        if noted == name || without_number(noted) != without_number(name) || self.values.get(noted).is_some() {
             return None;
         }
         if let Some(known) = self.expressions.restored.get(noted) {
@@ -260,7 +260,7 @@ impl<'a> GraphTranslation<'a> {
 }
 
 /// The name of an operation without its number: `sub` of `sub_1`.
-fn unnumbered(name: &str) -> &str {
+fn without_number(name: &str) -> &str {
     let numbered = name.rsplit_once('_').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
     numbered.map_or(name, |(name, _)| name)
 }
@@ -283,7 +283,7 @@ pub(super) fn has_recurrent(network: &Network) -> bool {
 pub(super) fn unsure(network: &Network) -> Vec<UnsureReason> {
     let count = |overwrites: Vec<bool>| overwrites.into_iter().filter(|yes| *yes).count();
     let in_place = count(network.clone().as_keeping(KeptReading::Least).in_place()) - count(network.in_place());
-    let uses = network.uses();
+    let uses = network.use_counts();
     let is_kept_by_list = |id: &NodeId| {
         let facts = network.facts(network.node(*id));
         let is_kept = matches!(facts.needs, BackwardNeeds::Result | BackwardNeeds::All);

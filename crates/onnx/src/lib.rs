@@ -118,7 +118,7 @@ pub struct LoadedOnnx {
 /// inputs without a common batch or of open sizes, an opset below 7.
 pub fn read(path: impl AsRef<Path>) -> error::Result<LoadedOnnx> {
     let path = path.as_ref();
-    translated(&open(path)?, path).map(|(loaded, _)| loaded)
+    translate_file(&open(path)?, path).map(|(loaded, _)| loaded)
 }
 
 /// As [`read`], with the sizes in `dims` for dimensions that the file leaves open; the batch stays open in any case.
@@ -127,7 +127,7 @@ pub fn read(path: impl AsRef<Path>) -> error::Result<LoadedOnnx> {
 /// As [`read`], and if the file has no dimension of such a name.
 pub fn read_sized(path: impl AsRef<Path>, dims: &NamedDims) -> error::Result<LoadedOnnx> {
     let path = path.as_ref();
-    translated(&opened(path, dims)?, path).map(|(loaded, _)| loaded)
+    translate_file(&open_with_dims(path, dims)?, path).map(|(loaded, _)| loaded)
 }
 
 /// The names of the dimensions that a file leaves open, its batch among them.
@@ -138,7 +138,7 @@ pub fn open_dims(path: impl AsRef<Path>) -> error::Result<BTreeSet<String>> {
     open(path.as_ref()).map(|file| file.model.graph.as_ref().map(source::open_names).unwrap_or_default())
 }
 
-fn opened(path: &Path, dims: &NamedDims) -> error::Result<OnnxFile> {
+fn open_with_dims(path: &Path, dims: &NamedDims) -> error::Result<OnnxFile> {
     let mut file = open(path)?;
     source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(path))?;
     Ok(file)
@@ -154,10 +154,10 @@ pub fn read_with_magnitudes(
     input: Option<&Shape>,
 ) -> error::Result<(LoadedOnnx, Magnitudes)> {
     let path = path.as_ref();
-    let file = opened(path, dims)?;
+    let file = open_with_dims(path, dims)?;
     let (file, loaded, filters) = match input {
-        Some(input) => resized::resized(file, path, input)?,
-        None => translated(&file, path).map(|(loaded, filters)| (file, loaded, filters))?,
+        Some(input) => resized::resize_file(file, path, input)?,
+        None => translate_file(&file, path).map(|(loaded, filters)| (file, loaded, filters))?,
     };
     let magnitudes = magnitudes::read(path, &file, &loaded.network, &filters)?;
     Ok((loaded, magnitudes))
@@ -169,7 +169,7 @@ pub fn read_with_magnitudes(
 /// As [`read`].
 pub fn from_bytes(name: &str, bytes: &[u8]) -> error::Result<LoadedOnnx> {
     let path = Path::new(name);
-    translated(&messages(Cursor::new(bytes), bytes.len() as u64, path)?, path).map(|(loaded, _)| loaded)
+    translate_file(&messages(Cursor::new(bytes), bytes.len() as u64, path)?, path).map(|(loaded, _)| loaded)
 }
 
 const READ: &str = "read the network";
@@ -197,8 +197,8 @@ fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<
     })
 }
 
-fn translated(file: &OnnxFile, path: &Path) -> error::Result<(LoadedOnnx, BTreeMap<String, LayerFilters>)> {
-    loaded(file, path).map_err(|problem| in_file(problem, path))
+fn translate_file(file: &OnnxFile, path: &Path) -> error::Result<(LoadedOnnx, BTreeMap<String, LayerFilters>)> {
+    load_graph(file, path).map_err(|problem| in_file(problem, path))
 }
 
 fn in_file((problem, help): FileProblem, path: &Path) -> Error {
@@ -215,11 +215,11 @@ struct TensorOrigins {
 }
 
 /// Reads a network from the messages of a file; the error does not name the file yet.
-fn loaded(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, BTreeMap<String, LayerFilters>), FileProblem> {
-    traced(file, path).map(|(loaded, traced)| (loaded, traced.filters))
+fn load_graph(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, BTreeMap<String, LayerFilters>), FileProblem> {
+    load_with_origins(file, path).map(|(loaded, traced)| (loaded, traced.filters))
 }
 
-fn traced(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, TensorOrigins), FileProblem> {
+fn load_with_origins(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, TensorOrigins), FileProblem> {
     let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
     let opset = opset(&file.model)?;
     let empty = GraphProto::default();
@@ -247,7 +247,7 @@ fn traced(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, TensorOrigins), F
     let mut warnings: Vec<Warning> = newer.into_iter().chain(widths::warning(file)).collect();
     warnings.extend(evaluation_mode::warnings(&file.model, graph, &reading));
     warnings.extend(oddities(&reading.network));
-    warnings.extend(checkpointed(graph, &reading.network));
+    warnings.extend(checkpoint_warning(graph, &reading.network));
     warnings.append(&mut reading.warnings);
     warnings.sort();
     let warnings = warnings.iter().map(ToString::to_string).collect();
@@ -291,7 +291,7 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
 }
 
 /// What may have run within a checkpoint, which no file holds; of a module it is known.
-fn checkpointed(graph: &GraphProto, network: &Network) -> Option<Warning> {
+fn checkpoint_warning(graph: &GraphProto, network: &Network) -> Option<Warning> {
     let operations = graph.node.iter().filter(|node| notes::may_be_checkpointed(node)).count();
     (operations > 0 && network.followed().is_none()).then_some(Warning::Checkpointed(operations))
 }

@@ -44,7 +44,7 @@ pub(super) fn read(
     let stored: BTreeMap<&str, &Initializer> =
         file.initializers.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
     let mut magnitudes = BTreeMap::new();
-    let ranked = network.nodes().iter().zip(network.ranked()).filter_map(|(node, ranked)| ranked.then_some(node));
+    let ranked = network.nodes().iter().zip(network.ranked_nodes()).filter_map(|(node, ranked)| ranked.then_some(node));
     for Node { name: node, op, .. } in ranked {
         let missing = |why: &str| without_weights(path, node, why);
         // Of filters that are computed while the network runs there is no magnitude, which matters only where the layer is pruned.
@@ -67,11 +67,11 @@ fn of_groups(values: &[f64], dims: &[usize], axis: usize, groups: usize) -> Opti
     let mut dims = dims.to_vec();
     *dims.first_mut()? /= groups.max(1);
     let each = values.len().checked_div(groups).filter(|&each| each > 0 && each * groups == values.len())?;
-    let means: Option<Vec<Vec<f64>>> = values.chunks(each).map(|part| means(part, &dims, axis)).collect();
+    let means: Option<Vec<Vec<f64>>> = values.chunks(each).map(|part| filter_means(part, &dims, axis)).collect();
     means.map(|means| means.concat())
 }
 
-fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
+fn filter_means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
     let filters = *dims.get(axis)?;
     let inner: usize = dims[axis + 1..].iter().product();
     let elements =
@@ -85,7 +85,7 @@ fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
 
 fn values(path: &Path, initializer: &Initializer) -> Result<Vec<f64>, String> {
     let tensor = &initializer.tensor;
-    let values = match located(path, initializer)? {
+    let values = match locate_payload(path, initializer)? {
         PayloadSource::Message => tensor::values(tensor),
         PayloadSource::Bytes(file, bytes) => raw_values(&bytes_of(&file, bytes)?, kind(tensor)),
     };
@@ -99,7 +99,7 @@ fn values(path: &Path, initializer: &Initializer) -> Result<Vec<f64>, String> {
 /// What is missing, in words.
 pub(super) fn payload(path: &Path, initializer: &Initializer) -> Result<Vec<u8>, String> {
     let tensor = &initializer.tensor;
-    let raw = match located(path, initializer)? {
+    let raw = match locate_payload(path, initializer)? {
         PayloadSource::Bytes(file, bytes) => bytes_of(&file, bytes)?,
         PayloadSource::Message if tensor.raw_data().is_empty() => {
             tensor.float_data.iter().flat_map(|value| value.to_le_bytes()).collect()
@@ -122,8 +122,8 @@ fn elements(tensor: &TensorProto) -> Result<u64, String> {
 }
 
 /// Where a tensor's elements are.
-fn located(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<PayloadSource, String> {
-    let place = stored(path, tensor, payload.clone())?;
+fn locate_payload(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<PayloadSource, String> {
+    let place = payload_source(path, tensor, payload.clone())?;
     match &place {
         // An element takes two to eight bytes: a length that does not fit is refused before it is read.
         PayloadSource::Bytes(_, bytes) if bytes.end - bytes.start > elements(tensor)?.saturating_mul(8) => {
@@ -134,7 +134,7 @@ fn located(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result
     }
 }
 
-fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Result<PayloadSource, String> {
+fn payload_source(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Result<PayloadSource, String> {
     if let Some(bytes) = payload {
         return Ok(PayloadSource::Bytes(path.into(), bytes));
     }

@@ -1,7 +1,7 @@
 //! Sorts the nodes of a graph into the order in which they are read.
 
 use super::schema::NodeProto;
-use super::source::{FileProblem, node_text, reads};
+use super::source::{FileProblem, node_text, values_read};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ type Producers<'a> = HashMap<&'a str, usize>;
 ///
 /// # Errors
 /// A value that two nodes give or none, and a node that depends on itself.
-pub(super) fn ordered<'a>(
+pub(super) fn order_nodes<'a>(
     nodes: &'a [NodeProto],
     known: &dyn Fn(&str) -> bool,
     outputs: &[&str],
@@ -20,7 +20,7 @@ pub(super) fn ordered<'a>(
     let producers = producers(nodes, known)?;
     let outputs = outputs.iter().filter_map(|output| producers.get(output).copied());
     let (needed, is_ordered) = needed_nodes(nodes, known, &producers, outputs)?;
-    let order = if is_ordered { needed } else { sorted(nodes, &producers, &needed)? };
+    let order = if is_ordered { needed } else { sort_nodes(nodes, &producers, &needed)? };
     Ok(order.into_iter().map(|index| &nodes[index]).collect())
 }
 
@@ -36,7 +36,7 @@ fn needed_nodes(
     open.iter().for_each(|&index| needed[index] = true);
     let mut is_ordered = true;
     while let Some(index) = open.pop() {
-        for input in reads(&nodes[index]).filter(|input| !input.is_empty()) {
+        for input in values_read(&nodes[index]).filter(|input| !input.is_empty()) {
             match producers.get(input) {
                 Some(&producer) => {
                     is_ordered &= producer < index;
@@ -65,11 +65,11 @@ fn producers<'a>(nodes: &'a [NodeProto], known: &dyn Fn(&str) -> bool) -> Result
 }
 
 /// Sorts the nodes of a file that has readers before their producers; the next is always the first node that may be read.
-fn sorted(nodes: &[NodeProto], producers: &Producers, needed: &[usize]) -> Result<Vec<usize>, FileProblem> {
+fn sort_nodes(nodes: &[NodeProto], producers: &Producers, needed: &[usize]) -> Result<Vec<usize>, FileProblem> {
     let mut missing = vec![0usize; nodes.len()];
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     for &index in needed {
-        for producer in reads(&nodes[index]).filter_map(|input| producers.get(input)) {
+        for producer in values_read(&nodes[index]).filter_map(|input| producers.get(input)) {
             missing[index] += 1;
             readers[*producer].push(index);
         }

@@ -56,11 +56,11 @@ impl GraphTranslation<'_> {
         let tie = self.tie_weight(node, call, 1);
         let of_bias = match call.input(2) {
             _ if bias.is_some() && apart => 0,
-            Value::Weight(_) if bias.is_some() => self.trained(call, call.input(2)),
+            Value::Weight(_) if bias.is_some() => self.trained_elements(call, call.input(2)),
             _ => bias.map_or(0, |filters| filters as u64),
         };
         let gain = if self.exporter.has_lost_gain(call.node) { self.builder.shape(node).channels() as u64 } else { 0 };
-        let weights = if tie == WeightTie::Elsewhere { 0 } else { self.trained(call, call.input(1)) };
+        let weights = if tie == WeightTie::Elsewhere { 0 } else { self.trained_elements(call, call.input(1)) };
         if tie == WeightTie::Elsewhere {
             self.builder.set_runs(node, PytorchRun::OnAnothers);
         }
@@ -71,18 +71,18 @@ impl GraphTranslation<'_> {
         self.builder.set_trained(node, weights.saturating_add(of_bias).saturating_add(gain));
         self.count_computing(node, call.input(1));
         match (call.input(2), bias.is_some() && apart) {
-            (Value::Weight(bias), true) => self.added(layer, call, bias),
+            (Value::Weight(bias), true) => self.add_bias(layer, call, bias),
             _ => Ok(layer),
         }
     }
 
-    fn added(&mut self, layer: Feature, call: &NodeCall, bias: &WeightTensor) -> Result<Feature, NodeMisfit> {
+    fn add_bias(&mut self, layer: Feature, call: &NodeCall, bias: &WeightTensor) -> Result<Feature, NodeMisfit> {
         let shape = self.builder.shape(layer.id);
         // Images have their channels on the first axis, all others on the last.
         let features = matches!(self.builder.node(layer.id).op, Op::Linear(_));
         let along = if features { shape.rank() - 1 } else { 0 };
         let dims = (0..shape.rank()).map(|axis| if axis == along { shape.dims()[axis] } else { 1 });
-        let leaf = self.leaf(call, bias, Shape::new(dims.collect::<Vec<_>>()))?;
+        let leaf = self.parameter_node(call, bias, Shape::new(dims.collect::<Vec<_>>()))?;
         let name = format!("{}_sum", self.builder.node(layer.id).name);
         self.add_like(&name, Op::Binary(BinaryFunction::Add), &[layer, Feature { id: leaf, ..layer }])
     }
@@ -145,7 +145,7 @@ impl GraphTranslation<'_> {
     pub fn set_bias(&mut self, node: NodeId, call: &NodeCall) {
         let bias = call.inputs.iter().find(|input| matches!(input, Value::Weight(_)));
         self.ledger.set_bias(node, bias_name(call));
-        let trained: Option<u64> = bias.map(|input| self.trained(call, input));
+        let trained: Option<u64> = bias.map(|input| self.trained_elements(call, input));
         let features = self.builder.shape(node).features() as u64;
         self.builder.set_bias(node, trained.unwrap_or(features));
     }
@@ -160,7 +160,7 @@ impl GraphTranslation<'_> {
     pub fn count(&mut self, node: NodeId, call: &NodeCall, weights: &[&Value]) {
         let trained = weights.iter().enumerate().map(|(place, weight)| match is_merged(weight, &weights[..place]) {
             true => weight.fixed_dims().map_or(0, |dims| elements(&dims)),
-            false => self.trained(call, weight),
+            false => self.trained_elements(call, weight),
         });
         let trained = trained.fold(0, u64::saturating_add);
         self.builder.set_trained(node, trained);
@@ -168,7 +168,7 @@ impl GraphTranslation<'_> {
 
     /// Trained elements that a value adds to the node that reads it: its own, or all it is computed from. Each is counted once,
     /// even if it is read in parts or in other shapes. Vectors that an exporter may have merged are counted each time.
-    pub fn trained(&mut self, call: &NodeCall, value: &Value) -> u64 {
+    pub fn trained_elements(&mut self, call: &NodeCall, value: &Value) -> u64 {
         let Value::Weight(weight) = value else { return 0 };
         let seen = elements(&weight.dims);
         let whole = weight.computed || seen > weight.elements;
@@ -227,7 +227,12 @@ impl GraphTranslation<'_> {
         }
     }
 
-    pub fn leaf(&mut self, call: &NodeCall, weight: &WeightTensor, shape: Shape) -> Result<NodeId, NodeMisfit> {
+    pub fn parameter_node(
+        &mut self,
+        call: &NodeCall,
+        weight: &WeightTensor,
+        shape: Shape,
+    ) -> Result<NodeId, NodeMisfit> {
         let op = Op::Parameter(shape.clone());
         let same = self.is_same(call, weight);
         let part = part_read(call, weight);

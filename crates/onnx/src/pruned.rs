@@ -9,7 +9,10 @@ use super::schema::{
     tensor_shape_proto::dimension, type_proto,
 };
 use super::write::check_replaced;
-use super::{NamedDims, TensorOrigins, in_file, line_breaks, messages, opened, source, tensor, traced, translated};
+use super::{
+    NamedDims, TensorOrigins, in_file, line_breaks, load_with_origins, messages, open_with_dims, source, tensor,
+    translate_file,
+};
 use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, input_file};
@@ -59,8 +62,8 @@ pub fn write_pruned(
     replace: bool,
 ) -> Result<()> {
     check_replaced(out, replace)?;
-    let file = opened(source, dims)?;
-    let (read, filters) = translated(&file, source)?;
+    let file = open_with_dims(source, dims)?;
+    let (read, filters) = translate_file(&file, source)?;
     let bytes = input_file::bytes(source, super::READ)?;
     let broken = |cause: prost::DecodeError| Error::input(format!("a damaged ONNX file: {cause}")).file(source);
     let mut model = ModelProto::decode(bytes.as_slice()).map_err(broken)?;
@@ -72,7 +75,7 @@ pub fn write_pruned(
     model.graph = Some(graph);
     let (apart, TensorOrigins { mut filters, values }) = reread(&model.encode_to_vec(), source, dims)?;
     let names = names([&read.network, &apart]);
-    let kept = &renamed(kept, &names);
+    let kept = &rename_kept(kept, &names);
     let places =
         CutPlaces::new(&values, kept, [&apart, pruned], &names.iter().map(|(one, other)| (*other, *one)).collect());
     let kept = &layers(kept, &apart);
@@ -84,10 +87,10 @@ pub fn write_pruned(
     owners.retain(|tensor, _| !along.contains_key(tensor) && !copies.contains_key(tensor));
     check_once(source, graph, (kept, &filters), &owners)?;
     shared.extend(copies);
-    let computed = computed(&apart, kept, &filters);
+    let computed = first_without_filters(&apart, kept, &filters);
     let cuts = TensorCuts { source, kept, filters: &filters, owners, along };
     cuts.cut(graph, &file.initializers, &shared)?;
-    let written = sizes::fixed(graph, &places);
+    let written = sizes::unknown_size_node(graph, &places);
     sizes::write(graph, &places);
     if model.encoded_len() > LARGEST {
         return Err(Error::input("the pruned file would have more than 2 GiB, more than ONNX allows")
@@ -212,7 +215,7 @@ fn names([read, apart]: [&Network; 2]) -> BTreeMap<&str, &str> {
 }
 
 /// What remains of nodes, by other names.
-fn renamed<'a>(
+fn rename_kept<'a>(
     kept: &BTreeMap<&'a str, KeptPositions<'a>>,
     names: &BTreeMap<&'a str, &'a str>,
 ) -> BTreeMap<&'a str, KeptPositions<'a>> {
@@ -520,12 +523,12 @@ fn resize(input: &mut ValueInfoProto, dims: &BTreeMap<&str, &[i64]>) {
 fn reread(bytes: &[u8], source: &Path, dims: &NamedDims) -> Result<(Network, TensorOrigins)> {
     let mut file = messages(Cursor::new(bytes), bytes.len() as u64, source)?;
     source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(source))?;
-    let (read, traced) = traced(&file, source).map_err(|problem| in_file(problem, source))?;
+    let (read, traced) = load_with_origins(&file, source).map_err(|problem| in_file(problem, source))?;
     Ok((read.network, traced))
 }
 
 /// The first layer that becomes smaller without filters in the file.
-fn computed<'a>(
+fn first_without_filters<'a>(
     network: &'a Network,
     kept: &BTreeMap<&str, KeptPositions>,
     filters: &BTreeMap<String, LayerFilters>,

@@ -80,7 +80,7 @@ pub(super) fn read(
     let (builder, features) = begin(name, &data)?;
     known.extend(data.iter().map(|data| data.name.as_str()).zip(features.into_iter().map(Value::Feature)));
     known.reserve(graph.node.len());
-    let order = order::ordered(&graph.node, &|name| known.contains_key(name), &outputs)?;
+    let order = order::order_nodes(&graph.node, &|name| known.contains_key(name), &outputs)?;
     if order.is_empty() {
         let help = "export a network that computes something";
         return Err(("holds no operation: its output is its input".into(), Some(help)));
@@ -109,14 +109,14 @@ pub(super) fn read(
     let mut warnings = exporter.warnings(data[0].samples);
     warnings.extend(to.ledger.complete(&mut to.builder));
     warnings.extend(buffers_by_name(&exporter, &file.initializers));
-    warnings.extend(merged(graph, &file.initializers).filter(|_| !exporter.has_notes()));
+    warnings.extend(merged_warning(graph, &file.initializers).filter(|_| !exporter.has_notes()));
     let unread = unread(&to, &buffers);
     let seen = |feature: Feature| ReadValue { node: to.builder.node(feature.id).name.clone(), batch: feature.batch };
     let values = to.values.features().map(|(name, feature)| (name.to_string(), seen(feature))).collect();
     let GraphTranslation { builder, ledger, mut noticed, ours, .. } = to;
     let restored = noticed.restored;
     let network = builder.finish_with(&results).holding(unread);
-    let followed = followed(&file.model, &network);
+    let followed = read_followed(&file.model, &network);
     let network = network.following(followed).as_keeping(keeping);
     if !ours {
         keeping::unsure(&network).into_iter().for_each(|of| noticed.unsure(of));
@@ -191,7 +191,7 @@ fn note<'a>(model: &'a ModelProto, key: &str) -> &'a str {
 }
 
 /// What passes of the module take, where our Python module followed them.
-fn followed(model: &ModelProto, network: &Network) -> Option<FollowedModule> {
+fn read_followed(model: &ModelProto, network: &Network) -> Option<FollowedModule> {
     let (kind, passes) = note(model, FOLLOWED).split_once('\n')?;
     let (stage, rest) = kind.split_once(' ')?;
     let (precision, trainable) = rest.split_once(' ')?;
@@ -261,7 +261,7 @@ fn buffers_by_name(exporter: &ExporterNotes, stored: &[Initializer]) -> Option<W
 /// PyTorch's TorchScript exporter stores equal tensors once, and gives each of the others an Identity of its name: tied weights
 /// as well as layers that merely began with the same values (`deduplicate_initializers`; outside of training mode it compares
 /// values).
-fn merged(graph: &GraphProto, stored: &[Initializer]) -> Option<Warning> {
+fn merged_warning(graph: &GraphProto, stored: &[Initializer]) -> Option<Warning> {
     // Vectors that were merged count each time anyway.
     let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor) && tensor.dims.len() > 1);
     let tensors: BTreeSet<&str> = tensors.map(|tensor| tensor.name()).collect();
@@ -282,7 +282,7 @@ impl<'a> GraphTranslation<'a> {
         let operands = self.operands(node);
         self.builder.set_module(keeping::calls(node).as_deref().filter(|_| !self.ours));
         let operands = self.computed_again(node, operands);
-        let call = NodeCall { node, inputs: self.detached(node, operands) };
+        let call = NodeCall { node, inputs: self.detached_operands(node, operands) };
         self.expressions.record_made(node);
         if node.op_type() == "If" {
             let outputs = self.branch(&call)?;
@@ -311,7 +311,7 @@ impl<'a> GraphTranslation<'a> {
         if self.builder.is_across(feature.id) {
             return None;
         }
-        let (declared, made) = (self.values.declared(name)?, self.dims(*feature));
+        let (declared, made) = (self.values.declared_shape(name)?, self.dims(*feature));
         let open = |axis: usize| axis == batch.axis;
         let fits = |(axis, (declared, made)): (usize, (&Option<u64>, &BatchNumber))| {
             open(axis) || declared.is_none_or(|dim| *made == dim)
@@ -372,12 +372,12 @@ impl<'a> GraphTranslation<'a> {
         let graph = graph.ok_or("lacks one of its two graphs")?;
         refused::check(graph).map_err(|(problem, _)| problem)?;
         for tensor in &graph.initializer {
-            let value = source::stored(tensor, self.exporter, false).map_err(|(problem, _)| problem)?;
+            let value = source::stored_value(tensor, self.exporter, false).map_err(|(problem, _)| problem)?;
             self.values.set(tensor.name(), value);
         }
         let outputs: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
         let known = |name: &str| self.values.get(name).is_some();
-        let order = order::ordered(&graph.node, &known, &outputs).map_err(|(problem, _)| problem)?;
+        let order = order::order_nodes(&graph.node, &known, &outputs).map_err(|(problem, _)| problem)?;
         for node in order {
             self.read(node).map_err(|why| format!("holds {}, which {why}", node_text(node)))?;
         }

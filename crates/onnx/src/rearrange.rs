@@ -10,7 +10,7 @@ pub(super) const MAX_ELEMENTS: usize = 1 << 12;
 /// The shape that an operation which keeps all elements gives to a tensor of shape `dims`.
 pub(super) fn view(call: &NodeCall, dims: &[BatchNumber]) -> Option<TensorDims> {
     match call.node.op_type() {
-        "Reshape" => resolved(dims, &call.numbers("shape", 1)?, call.flag("allowzero")).ok(),
+        "Reshape" => resolve_target(dims, &call.numbers("shape", 1)?, call.flag("allowzero")).ok(),
         "Unsqueeze" => {
             let axes = call.integers("axes", 1)?;
             let rank = dims.len() + axes.len();
@@ -29,7 +29,7 @@ pub(super) fn view(call: &NodeCall, dims: &[BatchNumber]) -> Option<TensorDims> 
 }
 
 /// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes the remaining elements.
-pub(super) fn resolved(
+pub(super) fn resolve_target(
     from: &[BatchNumber],
     target: &[BatchNumber],
     zero_is_zero: bool,
@@ -181,7 +181,7 @@ pub(super) fn concat(call: &NodeCall, parts: &[&KnownTensor]) -> Option<KnownTen
     Some(KnownTensor { dims, values: rows.collect(), integer: parts.iter().all(|part| part.integer) })
 }
 
-pub(super) fn expanded(data: &KnownTensor, target: &[usize]) -> Option<KnownTensor> {
+pub(super) fn expand_constant(data: &KnownTensor, target: &[usize]) -> Option<KnownTensor> {
     if data.dims == target {
         return Some(data.clone());
     }
@@ -273,8 +273,8 @@ mod tests {
     #[test]
     fn copies_are_refused_where_shapes_do_not_broadcast_or_explode() {
         let row = matrix(1, &[7, 8]);
-        assert_eq!(expanded(&row, &[2, 2]).unwrap().values, [7.0, 8.0, 7.0, 8.0]);
-        assert_eq!(expanded(&row, &[2, 3]), None);
-        assert_eq!(expanded(&row, &[1 << 40, 2]), None);
+        assert_eq!(expand_constant(&row, &[2, 2]).unwrap().values, [7.0, 8.0, 7.0, 8.0]);
+        assert_eq!(expand_constant(&row, &[2, 3]), None);
+        assert_eq!(expand_constant(&row, &[1 << 40, 2]), None);
     }
 }

@@ -3,7 +3,7 @@
 use super::file::OnnxFile;
 use super::ledger::LayerFilters;
 use super::warning::Warning;
-use super::{LoadedOnnx, NamedDims, loaded, opened, source, translated};
+use super::{LoadedOnnx, NamedDims, load_graph, open_with_dims, source, translate_file};
 use hashbrown::HashMap;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::{Network, Node, Op, Shape};
@@ -23,16 +23,16 @@ mod tests;
 /// with fixed input features, a reshape to a fixed shape, or added position embeddings.
 pub fn read_at(path: impl AsRef<Path>, dims: &NamedDims, input: &Shape) -> Result<LoadedOnnx> {
     let path = path.as_ref();
-    resized(opened(path, dims)?, path, input).map(|(_, loaded, _)| loaded)
+    resize_file(open_with_dims(path, dims)?, path, input).map(|(_, loaded, _)| loaded)
 }
 
 /// The file with its input set to this shape, and the network read from it.
-pub(super) fn resized(
+pub(super) fn resize_file(
     mut file: OnnxFile,
     path: &Path,
     input: &Shape,
 ) -> Result<(OnnxFile, LoadedOnnx, BTreeMap<String, LayerFilters>)> {
-    let own = translated(&file, path);
+    let own = translate_file(&file, path);
     if let Ok((loaded, filters)) = own {
         return match loaded.network.input_shape() == input && loaded.network.inputs().count() == 1 {
             true => Ok((file, loaded, filters)),
@@ -41,7 +41,7 @@ pub(super) fn resized(
     }
     // A file that leaves its input size open cannot be read before. If something else was wrong, the same error comes again.
     set(&mut file, path, input)?;
-    let (loaded, filters) = translated(&file, path)?;
+    let (loaded, filters) = translate_file(&file, path)?;
     Ok((file, loaded, filters))
 }
 
@@ -53,7 +53,7 @@ fn another(
 ) -> Result<(OnnxFile, LoadedOnnx, BTreeMap<String, LayerFilters>)> {
     set(&mut file, path, input)?;
     let (mut loaded, filters) =
-        read_resized(&file, path, own).map_err(|why| refused(&mut file, path, input, own, &why))?;
+        read_resized(&file, path, own).map_err(|why| refused_error(&mut file, path, input, own, &why))?;
     loaded.warnings.extend(fixed_size_warning(own, &loaded.network).map(|warning| warning.to_string()));
     Ok((file, loaded, filters))
 }
@@ -72,7 +72,7 @@ fn read_resized(
     path: &Path,
     own: &Network,
 ) -> std::result::Result<(LoadedOnnx, BTreeMap<String, LayerFilters>), String> {
-    let (loaded, filters) = loaded(file, path).map_err(|(problem, _)| problem)?;
+    let (loaded, filters) = load_graph(file, path).map_err(|(problem, _)| problem)?;
     let misfit = pairs(own, &loaded.network).find_map(|(before, now)| misfit(before, now));
     misfit.map_or(Ok((loaded, filters)), Err)
 }
@@ -96,7 +96,7 @@ fn is_unknown(node: &Node) -> bool {
     matches!(node.op, Op::Unknown(_))
 }
 
-fn refused(file: &mut OnnxFile, path: &Path, input: &Shape, own: &Network, why: &str) -> Error {
+fn refused_error(file: &mut OnnxFile, path: &Path, input: &Shape, own: &Network, why: &str) -> Error {
     let exported = own.input_shape();
     let error = Error::input(format!("does not take an input of {input}: {why}")).file(path);
     match smallest(file, path, input, own) {
@@ -114,7 +114,7 @@ fn refused(file: &mut OnnxFile, path: &Path, input: &Shape, own: &Network, why: 
 /// Whether a graph takes images one pixel larger and twice as large as its own. One with a fully connected layer on the flattened
 /// image does not.
 fn takes_larger(file: &mut OnnxFile, path: &Path, own: &Network) -> bool {
-    let grown = |grow: fn(usize) -> usize| spread(own.input_shape(), |(_, size)| grow(size));
+    let grown = |grow: fn(usize) -> usize| with_sizes(own.input_shape(), |(_, size)| grow(size));
     [grown(|size| size.saturating_add(1)), grown(|size| size.saturating_mul(2))]
         .iter()
         .all(|one| accepts_input(file, path, one, own))
@@ -122,8 +122,8 @@ fn takes_larger(file: &mut OnnxFile, path: &Path, own: &Network) -> bool {
 
 /// Whether it takes sizes between these two: one pixel above the smaller one, and halfway.
 fn takes_between(file: &mut OnnxFile, path: &Path, [least, most]: [&Shape; 2], own: &Network) -> bool {
-    let near = spread(least, |(axis, size)| (size + 1).min(most.dims()[axis]));
-    let half = spread(least, |(axis, size)| usize::midpoint(size, most.dims()[axis]));
+    let near = with_sizes(least, |(axis, size)| (size + 1).min(most.dims()[axis]));
+    let half = with_sizes(least, |(axis, size)| usize::midpoint(size, most.dims()[axis]));
     [near, half].iter().all(|one| accepts_input(file, path, one, own))
 }
 
@@ -132,7 +132,7 @@ fn accepts_input(file: &mut OnnxFile, path: &Path, input: &Shape, own: &Network)
 }
 
 /// An input with the same channels and other sizes, set axis by axis.
-fn spread(input: &Shape, size: impl Fn((usize, usize)) -> usize) -> Shape {
+fn with_sizes(input: &Shape, size: impl Fn((usize, usize)) -> usize) -> Shape {
     let sizes = input.dims().iter().copied().enumerate();
     Shape::new(sizes.map(|(axis, dim)| if axis == 0 { dim } else { size((axis, dim)) }).collect::<Vec<_>>())
 }

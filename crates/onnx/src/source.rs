@@ -44,9 +44,9 @@ pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<V
     if data.is_empty() {
         return Err(("has no input, only weights".into(), Some(INPUTS)));
     }
-    sized(&data)?;
+    check_open_sizes(&data)?;
     let only = data.len() == 1;
-    let data: Vec<GraphInput> = data.into_iter().map(|input| shaped(input, only)).collect::<Result<_, _>>()?;
+    let data: Vec<GraphInput> = data.into_iter().map(|input| shaped_input(input, only)).collect::<Result<_, _>>()?;
     alike(&data)?;
     Ok(data)
 }
@@ -80,7 +80,7 @@ fn is_counted(input: &ValueInfoProto) -> bool {
 }
 
 /// Refuses inputs with open sizes besides their batch; the error lists all names.
-fn sized(data: &[&ValueInfoProto]) -> Result<(), FileProblem> {
+fn check_open_sizes(data: &[&ValueInfoProto]) -> Result<(), FileProblem> {
     let names_of = |input: &ValueInfoProto| {
         let batch = batch_axis(input);
         let open = names(input).zip(dims(input).unwrap_or_default()).enumerate();
@@ -90,7 +90,7 @@ fn sized(data: &[&ValueInfoProto]) -> Result<(), FileProblem> {
     };
     let Some(first) = data.iter().find(|input| !names_of(input).is_empty()) else { return Ok(()) };
     let open: BTreeSet<Option<String>> = data.iter().flat_map(|input| names_of(input)).collect();
-    let shape = format!("input \"{}\" of shape [{}] has no fixed size", first.name(), written(first));
+    let shape = format!("input \"{}\" of shape [{}] has no fixed size", first.name(), shape_text(first));
     let asked: Option<Vec<String>> =
         open.into_iter().map(|name| name.map(|name| format!("--dim {name}=SIZE"))).collect();
     match asked {
@@ -132,10 +132,10 @@ fn data_names(graph: &GraphProto) -> HashSet<&str> {
 }
 
 /// A data input, all of whose sizes but the batch are fixed; `only` if there is no other.
-fn shaped(input: &ValueInfoProto, only: bool) -> Result<GraphInput, FileProblem> {
+fn shaped_input(input: &ValueInfoProto, only: bool) -> Result<GraphInput, FileProblem> {
     let mut sizes = dims(input).unwrap_or_default();
     let wrong = |what: &str, help| {
-        Err((format!("input \"{}\" of shape [{}] {what}", input.name(), written(input)), Some(help)))
+        Err((format!("input \"{}\" of shape [{}] {what}", input.name(), shape_text(input)), Some(help)))
     };
     let element = match element(input) {
         Ok(element) => element,
@@ -179,7 +179,7 @@ fn element(input: &ValueInfoProto) -> Result<ElementKind, DataType> {
     }
 }
 
-fn written(input: &ValueInfoProto) -> String {
+fn shape_text(input: &ValueInfoProto) -> String {
     let sizes = dims(input).unwrap_or_default();
     let written = sizes.iter().zip(names(input)).map(|(size, name)| match size {
         Some(size) => size.to_string(),
@@ -243,7 +243,8 @@ pub(super) fn set_input(
     };
     let (name, batch, rank) = (input.name().to_owned(), batch_axis(input), dims(input).unwrap_or_default().len());
     if rank != sample.rank() + 1 {
-        let problem = format!("reads [{}], a batch and {} dimensions, not {sample}", written(input), rank.max(1) - 1);
+        let problem =
+            format!("reads [{}], a batch and {} dimensions, not {sample}", shape_text(input), rank.max(1) - 1);
         return Err((problem, Some("write one sample's shape without its batch, as perf4sight inspect shows it")));
     }
     graph.value_info.clear();
@@ -301,7 +302,7 @@ pub(super) fn initial_values<'a>(
         let is_given = gives_weights && values.contains_key(tensor.name());
         let value = match exporter.origin(tensor.name(), data[0].samples) {
             Some(origin) => constant_folded(tensor, origin)?,
-            None => stored(tensor, exporter, is_given)?,
+            None => stored_value(tensor, exporter, is_given)?,
         };
         values.insert(tensor.name(), value);
     }
@@ -332,7 +333,11 @@ fn constant_folded(tensor: &TensorProto, origin: ConstantOrigin) -> Result<Value
 }
 
 /// A tensor of the file; `is_given` where it is known to be a parameter or a buffer.
-pub(super) fn stored(tensor: &TensorProto, exporter: &ExporterNotes, is_given: bool) -> Result<Value, FileProblem> {
+pub(super) fn stored_value(
+    tensor: &TensorProto,
+    exporter: &ExporterNotes,
+    is_given: bool,
+) -> Result<Value, FileProblem> {
     let problem = || impossible(tensor);
     let dims = tensor::dims(tensor).ok_or_else(problem)?;
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
@@ -388,7 +393,7 @@ pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<WeightTensor> {
 }
 
 /// The values that a node reads: its inputs, and the outer values that its subgraphs use.
-pub(super) fn reads(node: &NodeProto) -> impl Iterator<Item = &str> {
+pub(super) fn values_read(node: &NodeProto) -> impl Iterator<Item = &str> {
     let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
     let inside: Vec<&str> = graphs.flat_map(|graph| outer_values(graph)).collect();
     node.input.iter().map(String::as_str).chain(inside)
@@ -400,7 +405,7 @@ fn outer_values(graph: &GraphProto) -> Vec<&str> {
     let given = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
     let own: HashSet<&str> = given.chain(stored).chain(graph.input.iter().map(|input| input.name())).collect();
     let outputs = graph.output.iter().map(|output| output.name());
-    graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !own.contains(name)).collect()
+    graph.node.iter().flat_map(values_read).chain(outputs).filter(|name| !own.contains(name)).collect()
 }
 
 pub(super) fn node_text(node: &NodeProto) -> String {

@@ -16,7 +16,7 @@ pub(super) struct EqualParts {
 impl EqualParts {
     /// The same network without a gradient in the follower.
     pub fn without_gradient(&self, network: &Network) -> Network {
-        network.clone().with_frozen(|node| part(node) == Some(&*self.follower))
+        network.clone().with_frozen(|node| outer_module(node) == Some(&*self.follower))
     }
 }
 
@@ -25,7 +25,7 @@ pub(super) fn twins(network: &Network) -> Option<EqualParts> {
     let weighty = |id: &NodeId| network.parameters_of(network.node(*id)) > 0;
     let mut parts: Vec<(&str, Vec<NodeId>)> = Vec::new();
     for (id, node) in network.iter().filter(|(id, _)| weighty(id)) {
-        let Some(name) = part(node) else { continue };
+        let Some(name) = outer_module(node) else { continue };
         match parts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, layers)) => layers.push(id),
             None => parts.push((name, vec![id])),
@@ -49,7 +49,7 @@ pub(super) fn twins(network: &Network) -> Option<EqualParts> {
 }
 
 /// The module of a layer that the network itself holds: `on` of `on.0.conv`.
-fn part(node: &Node) -> Option<&str> {
+fn outer_module(node: &Node) -> Option<&str> {
     node.name.split_once('.').map(|(part, _)| part).filter(|part| !part.is_empty() && !part.contains('/'))
 }
 
@@ -70,7 +70,7 @@ fn readers_behind(network: &Network, name: &str, first: NodeId) -> usize {
     for (id, node) in network.iter() {
         follows[id.index()] |= node.inputs.iter().any(|input| follows[input.index()]);
     }
-    let is_other = |node: &Node| network.parameters_of(node) > 0 && part(node) != Some(name);
+    let is_other = |node: &Node| network.parameters_of(node) > 0 && outer_module(node) != Some(name);
     network.iter().filter(|(id, node)| follows[id.index()] && is_other(node)).count()
 }
 

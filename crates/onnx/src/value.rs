@@ -174,7 +174,7 @@ impl WeightTensor {
     }
 
     /// The value computed from all `weights`, at least one, in this shape; it is named after the largest.
-    pub fn computed(weights: &[&WeightTensor], dims: TensorDims) -> Option<Value> {
+    pub fn computed_from(weights: &[&WeightTensor], dims: TensorDims) -> Option<Value> {
         let first = weights.iter().rev().max_by_key(|weight| elements(&weight.dims))?;
         let stored = |weight: &&WeightTensor| {
             std::iter::once((weight.tensor.clone(), weight.elements))

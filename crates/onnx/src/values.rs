@@ -2,7 +2,7 @@
 
 use super::number::{BatchNumber, TensorDims};
 use super::schema::GraphProto;
-use super::source::{dims, reads};
+use super::source::{dims, values_read};
 use super::value::{Feature, Value};
 use hashbrown::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ impl<'a> GraphValues<'a> {
         let outputs = graph.output.iter().map(|output| output.name());
         let mut readers = HashMap::with_capacity(graph.node.len());
         // An empty name stands for an input that is left out.
-        for value in graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !name.is_empty()) {
+        for value in graph.node.iter().flat_map(values_read).chain(outputs).filter(|name| !name.is_empty()) {
             *readers.entry(value).or_insert(0) += 1;
         }
         GraphValues { known, declared, readers, moved: HashSet::new() }
@@ -53,13 +53,13 @@ impl<'a> GraphValues<'a> {
     }
 
     /// The shape that the file declares; `None` for open dimensions.
-    pub fn declared(&self, name: &str) -> Option<&[Option<u64>]> {
+    pub fn declared_shape(&self, name: &str) -> Option<&[Option<u64>]> {
         self.declared.get(name).map(Vec::as_slice)
     }
 
-    /// As [`declared`](Self::declared), with the batch in place of the one dimension that may be open.
+    /// As [`declared_shape`](Self::declared_shape), with the batch in place of the one dimension that may be open.
     pub fn declared_dims(&self, name: &str, samples: BatchNumber) -> Option<TensorDims> {
-        let dims = self.declared(name)?;
+        let dims = self.declared_shape(name)?;
         let open = dims.iter().filter(|dim| dim.is_none()).count();
         (open <= 1).then(|| dims.iter().map(|dim| dim.map_or(samples, BatchNumber::from)).collect())
     }

@@ -1,7 +1,7 @@
 //! Warnings about a file, as data; `Display` writes the sentences.
 
 use super::twins::EqualParts;
-use perf4sight_base::units::{count_text, grouped};
+use perf4sight_base::units::{count_text, grouped_digits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter, Result};
 
@@ -168,7 +168,7 @@ impl Display for Warning {
                 parameters.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             ),
             Warning::StridedAttention(attentions) => strided_attention(f, attentions),
-            Warning::Contradicted(values) => contradicted(f, values),
+            Warning::Contradicted(values) => write_contradictions(f, values),
             Warning::InSteps(activations) => in_steps(f, activations),
             Warning::Unsure(kinds) => unsure(f, kinds),
             Warning::BuffersByName(tensors) => buffers_by_name(f, tensors),
@@ -186,7 +186,7 @@ impl Display for Warning {
                  quarter off; perf4sight.estimate_memory follows the module itself",
                 count_text(*count as u64, "recurrent layer")
             ),
-            Warning::Checkpointed(count) => checkpointed(f, *count),
+            Warning::Checkpointed(count) => write_checkpoints(f, *count),
             Warning::Borrowing(kinds) => write!(
                 f,
                 "memory follows the module itself, but for what these operators borrow while they run, which the graph does not tell: {}; that may be as much \
@@ -264,7 +264,7 @@ fn read_twice(f: &mut Formatter, tensors: &BTreeSet<String>) -> Result {
     )
 }
 
-fn contradicted(f: &mut Formatter, values: &[ShapeContradiction]) -> Result {
+fn write_contradictions(f: &mut Formatter, values: &[ShapeContradiction]) -> Result {
     let more = more(values.len(), |more| format!(" ({more} more are like it)"));
     let first = &values[0];
     write!(
@@ -284,7 +284,7 @@ fn in_steps(f: &mut Formatter, activations: &BTreeMap<&str, usize>) -> Result {
     )
 }
 
-fn checkpointed(f: &mut Formatter, count: usize) -> Result {
+fn write_checkpoints(f: &mut Formatter, count: usize) -> Result {
     write!(
         f,
         "{} may have run within torch.utils.checkpoint, by the lines of code that the exporter notes; a file holds nothing of it, memory of training \
@@ -384,7 +384,7 @@ impl Display for FoldedTensors {
 
 impl Display for PartlyRead {
     fn fmt(&self, f: &mut Formatter) -> Result {
-        write!(f, "{} of {} numbers of {}", grouped(self.read), grouped(self.elements), self.tensor)
+        write!(f, "{} of {} numbers of {}", grouped_digits(self.read), grouped_digits(self.elements), self.tensor)
     }
 }
 

@@ -92,8 +92,9 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
         writer.graph.input.push(value_info(UNREAD, vec![fixed_dim(network.unread() as usize)]));
     }
     let results = network.outputs().iter().map(|output| network.node(*output));
-    writer.graph.output =
-        results.map(|result| typed(&result.name, batched(&result.shape), data_type(result.element))).collect();
+    writer.graph.output = results
+        .map(|result| typed_value(&result.name, batch_dimensions(&result.shape), data_type(result.element)))
+        .collect();
     writer.graph.name = Some(network.name().into());
     let imports = std::iter::once(("", writer.opset))
         .chain(writer.domains.iter().map(|(domain, version)| (domain.as_str(), *version)));
@@ -123,26 +124,26 @@ impl GraphWriter<'_> {
     fn node(&mut self, node: &Node) {
         match &node.op {
             Op::Input(input) => {
-                self.graph.input.push(typed(&node.name, batched(&input.shape), data_type(input.element)))
+                self.graph.input.push(typed_value(&node.name, batch_dimensions(&input.shape), data_type(input.element)))
             }
             Op::Embedding(embedding) => self.embedding(node, embedding),
             Op::Cast(element) => self.push(node, "Cast", vec![with::int("to", data_type(*element) as i64)]),
             Op::Parameter(shape) => self.parameter(node, shape),
-            Op::Conv(conv) => self.conv(node, conv, windowed(&conv.window)),
-            Op::Conv3d(conv) => self.conv(node, conv, volumed(&conv.window)),
+            Op::Conv(conv) => self.conv(node, conv, window_attributes_of(&conv.window)),
+            Op::Conv3d(conv) => self.conv(node, conv, volume_attributes(&conv.window)),
             Op::ConvTranspose(transposed) => self.transposed(node, transposed),
             Op::Linear(linear) => self.linear(node, linear),
             Op::BatchNorm { axis } => self.batch_norm(node, *axis),
             Op::LayerNorm { axis, affine } => self.layer_norm(node, *axis, *affine),
             Op::GroupNorm { groups, affine } => self.group_norm(node, *groups, *affine),
             Op::Activation(activation) => self.activation(node, *activation),
-            Op::MaxPool(window) => self.push(node, "MaxPool", pooling(windowed(window), window.ceil)),
+            Op::MaxPool(window) => self.push(node, "MaxPool", pooling(window_attributes_of(window), window.ceil)),
             Op::AvgPool { window, count_include_pad } => {
-                self.average(node, pooling(windowed(window), window.ceil), *count_include_pad);
+                self.average(node, pooling(window_attributes_of(window), window.ceil), *count_include_pad);
             }
-            Op::MaxPool3d(window) => self.push(node, "MaxPool", pooling(volumed(window), window.ceil)),
+            Op::MaxPool3d(window) => self.push(node, "MaxPool", pooling(volume_attributes(window), window.ceil)),
             Op::AvgPool3d { window, count_include_pad } => {
-                self.average(node, pooling(volumed(window), window.ceil), *count_include_pad);
+                self.average(node, pooling(volume_attributes(window), window.ceil), *count_include_pad);
             }
             Op::ArgMax(place) => self.arg_max(node, place),
             Op::TopK(top) => self.top_k(node, top),
@@ -216,7 +217,7 @@ impl GraphWriter<'_> {
     /// An integer input, given when the network runs.
     fn indices_input(&mut self, node: &Node, dims: &[usize]) -> String {
         let name = format!("{}.places", node.name);
-        self.graph.input.push(typed(&name, dims.iter().map(|&dim| fixed_dim(dim)).collect(), DataType::Int64));
+        self.graph.input.push(typed_value(&name, dims.iter().map(|&dim| fixed_dim(dim)).collect(), DataType::Int64));
         name
     }
 
@@ -243,7 +244,8 @@ impl GraphWriter<'_> {
         let dims = [self.network.input_of(node, 0).channels(), conv.out_channels / conv.groups, height, width];
         let inputs = self.conv_inputs(node, conv, &dims);
         let more = with::ints("output_padding", extra.map(|more| more as i64).to_vec());
-        let attributes = windowed(&conv.window).into_iter().chain([with::int("group", conv.groups as i64), more]);
+        let attributes =
+            window_attributes_of(&conv.window).into_iter().chain([with::int("group", conv.groups as i64), more]);
         self.emit(node, "ConvTranspose", inputs, attributes.collect());
     }
 
@@ -338,11 +340,11 @@ impl GraphWriter<'_> {
             Some(trained) => self.sum_of_weight(node, "weight", trained as usize),
             None => self.weight(node, "weight", &stored),
         };
-        self.repeated(node, weight, shape);
+        self.write_repeated(node, weight, shape);
     }
 
     /// Repeats a value that is the same for all samples once for each.
-    fn repeated(&mut self, node: &Node, once: String, shape: &Shape) {
+    fn write_repeated(&mut self, node: &Node, once: String, shape: &Shape) {
         let input = self.network.nodes()[0].name.clone();
         let batch = format!("{}/batch", node.name);
         self.push_node(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
@@ -368,7 +370,7 @@ impl GraphWriter<'_> {
         let places = self.indices_input(node, &[&[1], places.dims()].concat());
         let rows = format!("{}/rows", node.name);
         self.push_node(&rows, "Gather", vec![table, places], vec![]);
-        self.repeated(node, rows, &node.shape);
+        self.write_repeated(node, rows, &node.shape);
     }
 
     /// ONNX has no pooling with overlapping cells.
@@ -396,7 +398,7 @@ impl GraphWriter<'_> {
     /// Moves the node just written into our domain, if only its declaration gives its shape.
     fn set_custom_domain(&mut self, node: &Node) {
         self.domains.insert(DOMAIN.into(), 1);
-        self.graph.value_info.push(value_info(&node.name, batched(&node.shape)));
+        self.graph.value_info.push(value_info(&node.name, batch_dimensions(&node.shape)));
         if let Some(written) = self.graph.node.last_mut() {
             written.domain = Some(DOMAIN.into());
         }
@@ -413,11 +415,11 @@ fn axis_with_batch(axis: usize) -> i64 {
     axis as i64 + 1
 }
 
-fn windowed(window: &Window) -> Vec<AttributeProto> {
+fn window_attributes_of(window: &Window) -> Vec<AttributeProto> {
     window_attributes([&window.kernel, &window.stride, &window.padding, &window.dilation])
 }
 
-fn volumed(window: &VolumeWindow) -> Vec<AttributeProto> {
+fn volume_attributes(window: &VolumeWindow) -> Vec<AttributeProto> {
     let padding = [window.padding, window.padding].concat();
     window_attributes([&window.kernel, &window.stride, &padding, &window.dilation])
 }
@@ -431,7 +433,7 @@ fn pooling(window: Vec<AttributeProto>, ceil: bool) -> Vec<AttributeProto> {
     window.into_iter().chain([with::int("ceil_mode", i64::from(ceil))]).collect()
 }
 
-fn batched(sample: &Shape) -> Vec<Dimension> {
+fn batch_dimensions(sample: &Shape) -> Vec<Dimension> {
     let batch = Dimension { value: Some(dimension::Value::DimParam("batch".into())), ..Default::default() };
     std::iter::once(batch).chain(sample.dims().iter().map(|&dim| fixed_dim(dim))).collect()
 }
@@ -449,10 +451,10 @@ fn data_type(element: ElementKind) -> DataType {
 }
 
 fn value_info(name: &str, dim: Vec<Dimension>) -> ValueInfoProto {
-    typed(name, dim, DataType::Float)
+    typed_value(name, dim, DataType::Float)
 }
 
-fn typed(name: &str, dim: Vec<Dimension>, element: DataType) -> ValueInfoProto {
+fn typed_value(name: &str, dim: Vec<Dimension>, element: DataType) -> ValueInfoProto {
     let tensor = type_proto::Tensor { elem_type: Some(element as i32), shape: Some(TensorShapeProto { dim }) };
     let kind = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
     ValueInfoProto { name: Some(name.into()), r#type: Some(kind) }

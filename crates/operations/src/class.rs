@@ -39,11 +39,11 @@ fn read() -> HashMap<String, OperationClass> {
 
 /// The class of an operation of PyTorch, TensorFlow or MXNet; none if it is not known.
 pub fn class_of(operation: &str) -> Option<OperationClass> {
-    CLASSES.get(plain(operation).as_str()).copied()
+    CLASSES.get(base_name(operation).as_str()).copied()
 }
 
 /// The name that operations share with their backward, in-place and out forms: `softmax` for `aten::_softmax_backward_data`.
-pub(crate) fn plain(operation: &str) -> String {
+pub(crate) fn base_name(operation: &str) -> String {
     let own = operation.rsplit("::").next().unwrap_or(operation).to_ascii_lowercase();
     let forward = own.split("_backward").next().unwrap_or(&own);
     forward.split('.').next().unwrap_or(forward).trim_matches('_').to_owned()

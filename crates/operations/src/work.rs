@@ -1,7 +1,7 @@
 //! FLOPs and bytes of an operation, from the shapes of its tensors. Counted by hand in the tests; an operation whose work its
 //! tensors do not say has none.
 
-use crate::class::{OperationClass, plain};
+use crate::class::{OperationClass, base_name};
 use crate::element::ElementType;
 
 /// A tensor of an operation.
@@ -56,7 +56,7 @@ pub fn work(
         OperationClass::Product => product(operation, inputs, outputs),
         OperationClass::Convolution => convolution(operation, inputs, outputs, is_backward),
         OperationClass::Attention => attention(operation, inputs, outputs, is_backward),
-        OperationClass::Movement if plain(operation).starts_with("embedding") => {
+        OperationClass::Movement if base_name(operation).starts_with("embedding") => {
             embedding(inputs, outputs, is_backward)
         }
         OperationClass::Elementwise if !is_broadcast(operation, inputs) => None,
@@ -73,7 +73,7 @@ const BROADCAST: [&str; 4] = ["add", "sub", "mul", "div"];
 fn is_broadcast(operation: &str, inputs: &[TensorShape]) -> bool {
     let [first, second, ..] = inputs else { return true };
     let fits = |(one, other): (&u64, &u64)| one == other || *one == 1 || *other == 1;
-    !(operation.starts_with("aten::") && BROADCAST.contains(&plain(operation).as_str()))
+    !(operation.starts_with("aten::") && BROADCAST.contains(&base_name(operation).as_str()))
         || first.shape.iter().rev().zip(second.shape.iter().rev()).all(fits)
 }
 
@@ -90,7 +90,7 @@ const OPERANDS_FIRST: [&str; 9] = ["mm", "bmm", "matmul", "linear", "mv", "dot",
 
 /// What a product multiplies. Where nothing says which inputs that are, the last two with two sizes or more: before them comes a bias.
 fn operands<'t>(operation: &str, inputs: &'t [TensorShape]) -> Option<[&'t TensorShape; 2]> {
-    let name = plain(operation);
+    let name = base_name(operation);
     let is_forward = operation.starts_with("aten::") && !operation.contains("_backward");
     match inputs {
         [first, second, ..] if is_forward && OPERANDS_FIRST.contains(&name.as_str()) => Some([first, second]),
@@ -109,7 +109,7 @@ fn product(operation: &str, inputs: &[TensorShape], outputs: &[TensorShape]) -> 
     let [first, second] = operands(operation, inputs)?;
     let own = first.last(0)?;
     let [rows, columns] = second.last(1).map_or([second.last(0)?, 1.0], |rows| [rows, second.last(0).unwrap_or(1.0)]);
-    let is_plain = operation.starts_with("aten::") && plain(operation) != "linear";
+    let is_plain = operation.starts_with("aten::") && base_name(operation) != "linear";
     // The size that is summed over, and the size of the second operand that stays.
     let (summed, stays) = match first.last(1) {
         _ if own == rows => (own, columns),
@@ -129,7 +129,7 @@ fn product(operation: &str, inputs: &[TensorShape], outputs: &[TensorShape]) -> 
 /// pair.
 fn pairs(operation: &str, first: &TensorShape, second: &TensorShape) -> Option<f64> {
     let [fewest, most] = [first.shape.len().min(second.shape.len()), first.shape.len().max(second.shape.len())];
-    if fewest < 3 && plain(operation) == "grouped_mm" {
+    if fewest < 3 && base_name(operation) == "grouped_mm" {
         return Some(1.0);
     }
     let broadcast = |place: usize| match [first, second].map(|tensor| tensor.last(place).unwrap_or(1.0)) {
@@ -148,7 +148,7 @@ fn convolution(
 ) -> Option<OperationWork> {
     let image = |tensor: &&TensorShape| tensor.shape.len() >= 3;
     let images: Vec<&TensorShape> = inputs.iter().filter(image).collect();
-    let (output, filter, times) = match (plain(operation).as_str(), images.as_slice()) {
+    let (output, filter, times) = match (base_name(operation).as_str(), images.as_slice()) {
         ("conv2dbackpropfilter", [_, gradient]) => (*gradient, outputs.first()?, 1.0),
         ("conv2dbackpropinput", [filter, gradient]) => (*gradient, *filter, 1.0),
         (_, [gradient, _, filter, ..]) if is_backward => (*gradient, *filter, BACKWARD),
@@ -177,7 +177,7 @@ fn attention(
         _ => return None,
     };
     // PyTorch's function takes batch, heads, tokens, width; the kernels below it batch, tokens, heads, width.
-    let tokens = key.last(if plain(operation).starts_with("scaled_dot") { 1 } else { 2 })?;
+    let tokens = key.last(if base_name(operation).starts_with("scaled_dot") { 1 } else { 2 })?;
     let times = if is_backward { ATTENTION_BACKWARD } else { 1.0 };
     let written = if outputs.is_empty() { query.bytes() * times } else { bytes_of(outputs) };
     let read: f64 = heads.iter().map(|tensor| tensor.bytes()).sum();
@@ -206,7 +206,7 @@ fn streamed(
     let large = largest(inputs).or_else(|| largest(outputs))?;
     let written = if !outputs.is_empty() {
         bytes_of(outputs)
-    } else if JOINING.contains(&plain(operation).as_str()) {
+    } else if JOINING.contains(&base_name(operation).as_str()) {
         bytes_of(inputs)
     } else if class == OperationClass::Reduction {
         0.0

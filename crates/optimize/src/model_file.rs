@@ -56,7 +56,7 @@ struct ModelBody<T> {
 /// A file of others in its place, unless `overwrite`; a failed write.
 pub fn save(model: &CostModel, file: &Path, overwrite: bool) -> Result<()> {
     let text = match model {
-        CostModel::Plans(model) => text(PLANS, model.fitted()),
+        CostModel::Plans(model) => text(PLANS, model.stored()),
         CostModel::Staged(model) => text(STAGED, model),
         CostModel::Operations(model) => return operations::save(model, file, overwrite),
     };

@@ -122,11 +122,12 @@ fn same_times(measured: &[MeasuredPlan]) -> Option<String> {
 }
 
 /// Headings that nothing is read from.
-fn ignored(header: &StringRecord) -> Option<String> {
+fn ignored_warning(header: &StringRecord) -> Option<String> {
     let is_known = |heading: &str| {
         let columns = COLUMNS.iter().flat_map(|column| [column.name].into_iter().chain(column.aliases.iter().copied()));
         let mut known = columns.chain(TIMES.map(|(name, _)| name));
-        heading.is_empty() || known.any(|name| places(&StringRecord::from(vec![heading]), name).next().is_some())
+        heading.is_empty()
+            || known.any(|name| heading_places(&StringRecord::from(vec![heading]), name).next().is_some())
     };
     let ignored: Vec<&str> = header.iter().filter(|heading| !is_known(heading)).collect();
     (!ignored.is_empty()).then(|| format!("columns of plans that are not used: {}", ignored.join(", ")))
@@ -134,24 +135,24 @@ fn ignored(header: &StringRecord) -> Option<String> {
 
 fn parse(text: &str) -> Result<(Vec<PlanRow>, Option<String>)> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(malformed)?.clone();
+    let header = reader.headers().map_err(malformed_error)?.clone();
     if header.len() == 1 && header[0].contains([';', '\t']) {
         return Err(Error::input("the header is one cell").expected("cells with commas between them").line(1));
     }
     let places = ColumnPlaces::find(&header)?;
     let mut rows = Vec::new();
     for record in reader.records() {
-        let record = record.map_err(malformed)?;
+        let record = record.map_err(malformed_error)?;
         let line = record.position().map_or(0, |position| position.line() as usize);
         rows.push(places.row(&record, line).map_err(|error| error.line(line))?);
     }
     match rows.is_empty() {
         true => Err(Error::input("the table holds no plans").expected("a header and at least one row")),
-        false => Ok((rows, ignored(&header))),
+        false => Ok((rows, ignored_warning(&header))),
     }
 }
 
-fn malformed(error: csv::Error) -> Error {
+fn malformed_error(error: csv::Error) -> Error {
     let line = error.position().map(|position| position.line() as usize);
     let problem = Error::input(format!("this is not a table of comma-separated values: {error}"));
     line.into_iter().fold(problem, Error::line)
@@ -169,7 +170,8 @@ impl ColumnPlaces {
         for (place, column) in numbers.iter_mut().zip(&COLUMNS) {
             *place = column.find(header)?;
         }
-        let mut times = TIMES.iter().flat_map(|&(name, unit)| places(header, name).map(move |place| (place, unit)));
+        let mut times =
+            TIMES.iter().flat_map(|&(name, unit)| heading_places(header, name).map(move |place| (place, unit)));
         let time = times.next();
         match times.next() {
             Some(_) => {
@@ -204,7 +206,7 @@ impl PlanColumn {
     /// Its place in the header; none where it may be missing.
     fn find(&self, header: &StringRecord) -> Result<Option<usize>> {
         let names = || [self.name].into_iter().chain(self.aliases.iter().copied());
-        let mut places = names().flat_map(|name| places(header, name));
+        let mut places = names().flat_map(|name| heading_places(header, name));
         match (places.next(), places.next()) {
             (Some(_), Some(_)) => Err(Error::input(format!("the column {} is there twice", self.name))
                 .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
@@ -234,7 +236,7 @@ impl PlanColumn {
 }
 
 /// Where a heading is, perhaps several times.
-fn places(header: &StringRecord, name: &str) -> impl Iterator<Item = usize> {
+fn heading_places(header: &StringRecord, name: &str) -> impl Iterator<Item = usize> {
     let headings = header.iter().map(|heading| heading.trim_start_matches('\u{feff}')).enumerate();
     headings.filter(move |(_, heading)| heading.eq_ignore_ascii_case(name)).map(|(place, _)| place)
 }

@@ -1,7 +1,7 @@
 //! What a step takes of memory by the simulation of the core, for a network file: without a recording of it.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Bytes, grouped};
+use perf4sight_base::units::{Bytes, grouped_digits};
 use perf4sight_memory::Simulations;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Checkpoint, Optimizer, Stage, Step};
@@ -73,7 +73,7 @@ impl SimulatedStep {
             false => Ok(()),
             true => Err(Error::input(format!(
                 "this is another network: it has {} parameters, and the ranks reduce {reduced} of gradients",
-                grouped(parameters)
+                grouped_digits(parameters)
             ))
             .file(&self.network)
             .expected("the network of the traces")),
@@ -91,7 +91,7 @@ impl SimulatedStep {
             format!(
                 "{} may be another network than that of the traces: it has {} parameters, and the ranks reduce {reduced} of gradients",
                 self.network.display(),
-                grouped(parameters)
+                grouped_digits(parameters)
             )
         }))
     }

@@ -87,7 +87,7 @@ impl RecordedStart {
         warnings.extend(runs_ahead(analysis, &recorded));
         warnings.extend(without_wrapper(recorded.typical.graph.calls()));
         let mut is_plain = false;
-        if let Some(plain) = request.plain(analysis, &recorded.steps) {
+        if let Some(plain) = request.plain_step(analysis, &recorded.steps) {
             request.check_plain(&recorded)?;
             let distortion = recorded.take_out_distortion(plain);
             is_plain = distortion.correction != StepCorrection::None;
@@ -106,7 +106,7 @@ impl RecordedStart {
         let known = request.known_of(&analysis.job)?;
         warnings.extend(unused_model(&known, &recorded.typical));
         let before = compared_time(&recorded, &schedule);
-        warnings.extend(disturbed(&recorded, before).filter(|_| !is_plain));
+        warnings.extend(disturbed_warning(&recorded, before).filter(|_| !is_plain));
         let straggler = straggler(analysis, &recorded, &communication);
         let start = RecordedStart {
             recorded,
@@ -142,7 +142,7 @@ impl RecordedStart {
     /// # Errors
     /// A change that cannot be made to the step.
     pub fn predict(&self, change: &Arc<dyn StepChange>) -> Result<WhatIfOutcome> {
-        let mut outcome = predict(&self.recorded, &self.communication, &boxed(change))?;
+        let mut outcome = predict(&self.recorded, &self.communication, &as_changes(change))?;
         if self.holds_start {
             outcome.after.include(outcome.before as f64);
         }
@@ -153,8 +153,8 @@ impl RecordedStart {
     ///
     /// # Errors
     /// A change that cannot be made to the step.
-    pub fn changed(&self, change: &Arc<dyn StepChange>) -> Result<StepGraph> {
-        changed_step(&self.recorded, &self.communication, &boxed(change))
+    pub fn with_change(&self, change: &Arc<dyn StepChange>) -> Result<StepGraph> {
+        changed_step(&self.recorded, &self.communication, &as_changes(change))
     }
 
     /// Nanoseconds of the typical step with a change.
@@ -162,7 +162,7 @@ impl RecordedStart {
     /// # Errors
     /// A change that cannot be made to the step.
     pub fn time(&self, change: &Arc<dyn StepChange>) -> Result<u64> {
-        let step = self.changed(change)?;
+        let step = self.with_change(change)?;
         Ok(step.time(&simulate(&step.graph)))
     }
 }
@@ -237,7 +237,7 @@ fn runs_ahead(analysis: &Analysis, recorded: &RecordedSteps) -> Option<String> {
 const DISTURBED: f64 = 5.0;
 
 /// That recorded steps are longer than the one that gains are of.
-fn disturbed(recorded: &RecordedSteps, before: u64) -> Option<String> {
+fn disturbed_warning(recorded: &RecordedSteps, before: u64) -> Option<String> {
     let lengths: Vec<f64> = recorded.recorded.iter().map(|length| *length as f64).collect();
     let longer = 100.0 * (median(&lengths) / before.max(1) as f64 - 1.0);
     (longer > DISTURBED).then(|| {
@@ -280,7 +280,7 @@ fn compared_time(recorded: &RecordedSteps, schedule: &NodeSchedule) -> u64 {
     if recorded.varies { recorded.mean() } else { recorded.typical.time(schedule) }
 }
 
-fn boxed(change: &Arc<dyn StepChange>) -> [Box<dyn StepChange>; 1] {
+fn as_changes(change: &Arc<dyn StepChange>) -> [Box<dyn StepChange>; 1] {
     [Box::new(CombinedChanges(vec![change.clone()]))]
 }
 

@@ -122,7 +122,7 @@ fn the_same_rows_give_the_same_model_and_a_stored_one_the_same_predictions() -> 
         TempDir::new().map_err(|cause| perf4sight_base::error::Error::io("model.json", "make a folder", &cause))?;
     let file = folder.path().join("model.json");
     let model = StepModel::fit(rows.clone(), tables()?)?;
-    assert_eq!(model.fitted(), StepModel::fit(rows.clone(), tables()?)?.fitted());
+    assert_eq!(model.stored(), StepModel::fit(rows.clone(), tables()?)?.stored());
     save_model(&CostModel::Plans(Box::new(model.clone())), &file, false)?;
     let CostModel::Plans(stored) = load_model(&file)? else { panic!("another kind of model was stored") };
     for row in &rows {

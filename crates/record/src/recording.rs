@@ -163,7 +163,8 @@ impl Recording {
         let mut bytes = Vec::new();
         let most = input_file::open(file, doing)?.take(LARGEST + 1).read_to_end(&mut bytes);
         most.map_err(|cause| Error::io(file, doing, &cause))?;
-        Self::parse(&input_file::decoded(bytes, file, doing)?).map_err(|error| error.file(file).help("record again"))
+        Self::parse(&input_file::decode_text(bytes, file, doing)?)
+            .map_err(|error| error.file(file).help("record again"))
     }
 
     /// Whether a recorder wrote this file, which may be damaged or of a newer format.

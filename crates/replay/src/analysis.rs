@@ -3,7 +3,7 @@
 use crate::clocks::RankClocks;
 use crate::collectives::{GroupKnowledge, RankExchanges};
 use crate::contradictions;
-use crate::exposed::{RankCommunication, exposed};
+use crate::exposed::{RankCommunication, exposed_communication};
 use crate::plain_step::{self, PlainStep};
 use crate::ranks::{ExcludedSteps, TrainingJob};
 use crate::waiting::{JobWaiting, Straggler, WaitingMatrix, activities, stragglers};
@@ -49,7 +49,7 @@ impl Analysis {
             exchanges = RankExchanges::find(&job);
         }
         let joined = exchanges.cycle(&job).and_then(|cycle| job.join_cycles(cycle));
-        let plain = plain_step::recorded(&job, joined.as_ref().map_or(1, |joined| joined.length));
+        let plain = plain_step::from_recording(&job, joined.as_ref().map_or(1, |joined| joined.length));
         if let Some(joined) = joined {
             job.join(joined);
             exchanges = RankExchanges::find(&job);
@@ -70,7 +70,7 @@ impl Analysis {
         let waiting =
             if is_known { JobWaiting::compute(&job, &exchanges, &clocks) } else { JobWaiting::unknown(&job, &clocks) };
         let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
-        let exposed = exposed(&job, &exchanges, &waiting);
+        let exposed = exposed_communication(&job, &exchanges, &waiting);
         Analysis { job, exchanges, clocks, waiting, stragglers, exposed, plain }
     }
 
@@ -116,9 +116,10 @@ impl Analysis {
     }
 
     /// Milliseconds of a step that a rank waits for others, over the steps.
-    pub fn waits(&self, rank: usize) -> Option<ValueSummary> {
+    pub fn waiting_summary(&self, rank: usize) -> Option<ValueSummary> {
         let ranks = 0..self.job.ranks.len();
-        let of_step = |step: &WaitingMatrix| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64;
+        let of_step =
+            |step: &WaitingMatrix| ranks.clone().map(|other| step.waiting_time(rank, other)).sum::<i64>() as f64;
         self.waiting.over_steps(of_step)
     }
 
@@ -154,7 +155,7 @@ impl Analysis {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.job.warnings();
         warnings.extend(self.exchanges.shifts.warnings(&self.job));
-        warnings.extend(self.unmatched());
+        warnings.extend(self.unmatched_warnings());
         warnings.extend(contradictions::find_contradictions(&self.job, &self.exchanges));
         warnings.extend(self.groups().map(str::to_owned));
         warnings.extend(self.unrelated_ranks_warning());
@@ -190,7 +191,7 @@ impl Analysis {
         })
     }
 
-    fn unmatched(&self) -> Vec<String> {
+    fn unmatched_warnings(&self) -> Vec<String> {
         if self.job.ranks.len() == 1 {
             return Vec::new();
         }

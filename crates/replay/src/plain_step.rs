@@ -27,7 +27,7 @@ impl PlainStep {
 ///
 /// # Errors
 /// Why a file next to a trace is of no use, in a sentence.
-pub fn recorded(job: &TrainingJob, cycle: usize) -> Result<Option<PlainStep>, String> {
+pub fn from_recording(job: &TrainingJob, cycle: usize) -> Result<Option<PlainStep>, String> {
     let next_to = |rank: &JobRank| Recording::next_to(&rank.trace.file).map_err(|error| error.to_string());
     let recordings: Vec<Option<Recording>> = job.ranks.iter().map(next_to).collect::<Result<_, _>>()?;
     let is_other = |(rank, own): &(&JobRank, &Recording)| own.wall.recorded.concat().len() != rank.steps.len();

@@ -125,7 +125,7 @@ impl ReplayedJob {
             .map(|step| step.time(&simulate(&step.graph)));
         request.check_plain(&recorded)?;
         let distortion =
-            request.plain(analysis, &recorded.steps).map(|plain| (plain, recorded.take_out_distortion(plain)));
+            request.plain_step(analysis, &recorded.steps).map(|plain| (plain, recorded.take_out_distortion(plain)));
         let communication = request.communication(&recorded)?;
         let ahead = lead_of_threads(analysis, &recorded);
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
@@ -175,12 +175,12 @@ impl ReplayedJob {
     }
 
     /// The scenarios with what they bring.
-    pub fn answered(&self) -> impl Iterator<Item = (&str, &WhatIfOutcome)> {
+    pub fn answered_scenarios(&self) -> impl Iterator<Item = (&str, &WhatIfOutcome)> {
         self.what_ifs.iter().filter_map(|(text, outcome)| Some((text.as_str(), outcome.as_ref().ok()?)))
     }
 
     /// The scenarios that cannot be asked of these traces, with the reason.
-    pub fn unanswered(&self) -> impl Iterator<Item = (&str, &Error)> {
+    pub fn unanswered_scenarios(&self) -> impl Iterator<Item = (&str, &Error)> {
         self.what_ifs.iter().filter_map(|(text, outcome)| Some((text.as_str(), outcome.as_ref().err()?)))
     }
 
@@ -234,7 +234,7 @@ impl PredictionDoubts<'_> {
             outcome.after.widen(bounds);
         }
         if let Some(distortion) = self.distortion {
-            outcome.after.widen(distortion.unexplained(outcome.after.time));
+            outcome.after.widen(distortion.unexplained_range(outcome.after.time));
         }
         Ok(outcome)
     }

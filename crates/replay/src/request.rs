@@ -55,7 +55,7 @@ impl ReplayRequest {
 
     /// A job's step without the profiler: as given, else as it was timed next to the traces; none if it is not known. Both are of all steps:
     /// where some alone are replayed, these are taken to be as much longer or shorter than all as they were recorded.
-    pub fn plain(&self, analysis: &Analysis, replayed: &[usize]) -> Option<PlainStep> {
+    pub fn plain_step(&self, analysis: &Analysis, replayed: &[usize]) -> Option<PlainStep> {
         let given = self.plain.map(|time| time.saturating_mul(analysis.job.cycle as u64));
         let plain = given.map(PlainStep::from_mean).or(analysis.plain.clone().ok().flatten())?;
         let lengths = analysis.job.lengths();

@@ -1,6 +1,6 @@
 //! Statistics of every operation of a job: how often it runs, how long, and its share of the steps.
 
-use crate::ranks::launches::launched;
+use crate::ranks::launches::launch_time;
 use crate::ranks::{TrainingJob, TrainingStep};
 use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent};
 use std::collections::{BTreeMap, HashMap};
@@ -171,7 +171,7 @@ pub(crate) fn counted_events<'a>(
     trace: &'a Trace,
     steps: &'a [&'a TrainingStep],
 ) -> impl Iterator<Item = (StatisticKind, &'a TraceEvent, &'a TrainingStep)> {
-    let launched = launched(trace);
+    let launched = launch_time(trace);
     let step = move |event: &TraceEvent| {
         let moment = launched(event);
         let step = steps.partition_point(|step| step.window.0 <= moment).checked_sub(1)?;

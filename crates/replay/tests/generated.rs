@@ -75,7 +75,7 @@ fn request(what_if: &str) -> ReplayRequest {
 /// Milliseconds of a job's step without a change and with it.
 fn before_and_after(folder: &TempDir, what_if: &str) -> [f64; 2] {
     let replayed = asked(folder, what_if);
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     [outcome.before as f64, outcome.after.time].map(|time| time / 1e6)
 }
 
@@ -96,8 +96,8 @@ fn waiting_and_transfer_are_told_apart() {
     assert_eq!((timed.last, timed.transfer()), (1, 20_000));
     assert_eq!([0, 1, 2].map(|rank| timed.waiting(rank)), [Some(30_000), Some(0), Some(15_000)]);
     let matrix = &analysis.waiting.steps[0];
-    assert_eq!((matrix.waits(0, 1), matrix.waits(2, 1), matrix.waits(1, 0)), (30_000, 15_000, 0));
-    assert_eq!((matrix.caused(1), analysis.stragglers[0].rank), (22_500.0, 1));
+    assert_eq!((matrix.waiting_time(0, 1), matrix.waiting_time(2, 1), matrix.waiting_time(1, 0)), (30_000, 15_000, 0));
+    assert_eq!((matrix.caused_waiting(1), analysis.stragglers[0].rank), (22_500.0, 1));
 }
 
 /// Clocks of hosts that lie three seconds apart, and one that goes 40 ppm too fast: the ends of 200 exchanges over ten
@@ -186,7 +186,7 @@ fn exchanges_of_several_groups_without_names_are_told_apart_by_when_they_are_pos
         sizes.dedup();
         assert_eq!(sizes, [("[0, 1, 2, 3]", 4), ("[0, 1]", 2), ("[2, 3]", 2)]);
         let step = &analysis.waiting.steps[3];
-        assert_eq!([step.waits(3, 2), step.waits(0, 1)], [50_000_000, 0]);
+        assert_eq!([step.waiting_time(3, 2), step.waiting_time(0, 1)], [50_000_000, 0]);
         for (clock, off) in analysis.clocks.ranks.iter().zip([0, 0, off, off]) {
             // Which of two exchanges that end a millisecond apart is that of all ranks makes no other difference.
             assert!((clock.offset + off as f64).abs() < 1.5e6, "{:?}", analysis.clocks);
@@ -242,7 +242,7 @@ fn pairs_of_tensor_and_data_parallel_ranks_are_told_apart() {
         let pairs = [["[0, 1]"; 4].as_slice(), &["[0, 2]", "[1, 3]"], &["[2, 3]"; 4]].concat();
         assert_eq!(of_step, pairs);
         assert_eq!(analysis.stragglers[0].rank, 3);
-        let waits = |rank, other| analysis.waiting.steps[3].waits(rank, other) as f64 / 1e6;
+        let waits = |rank, other| analysis.waiting.steps[3].waiting_time(rank, other) as f64 / 1e6;
         assert!((waits(2, 3) - 4.0).abs() < 0.3 && (waits(1, 3) - 4.0).abs() < 0.3, "{} {}", waits(2, 3), waits(1, 3));
     }
 }
@@ -388,7 +388,7 @@ fn waiting_in_item_but(edit: impl Fn(u32, u32, String) -> Option<String>) -> Tem
 /// The warnings of a job, and why a change has no answer, if it has none.
 fn warned(folder: &TempDir, what_if: &str) -> (String, Option<String>) {
     let warnings = Analysis::new(read(folder)).warnings().join("\n");
-    let refused = asked(folder, what_if).unanswered().next().map(|(_, error)| error.to_string());
+    let refused = asked(folder, what_if).unanswered_scenarios().next().map(|(_, error)| error.to_string());
     (warnings, refused)
 }
 
@@ -514,7 +514,7 @@ fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {
 #[test]
 fn threads_may_be_faster_without_the_profiler() {
     let replayed = asked(&waiting_in_item(), "gpu x 1000");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let least = 50.1 * 12.0 / 42.0;
     assert!((outcome.after.time / 1e6 - 20.1).abs() < 0.2, "{outcome:?}");
     assert!((outcome.after.low / 1e6 / (0.96 * least) - 1.0).abs() < 0.02, "{outcome:?}");
@@ -524,7 +524,7 @@ fn threads_may_be_faster_without_the_profiler() {
 /// Which GPU it was is not in these traces.
 #[test]
 fn tf32_on_an_unknown_gpu_has_no_answer_and_ends_nothing() {
-    assert!(asked(&waiting_in_item(), "precision = tf32").answered().next().is_none());
+    assert!(asked(&waiting_in_item(), "precision = tf32").answered_scenarios().next().is_none());
 }
 
 /// A processor that runs ahead: an exchange of 10 ms is what a step launches first, and waits for the product of the step before; a product of
@@ -581,7 +581,7 @@ fn buckets_wait_for_the_kernels_that_compute_their_gradients() {
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
     let replayed = asked(&folder, "bucket_cap_mb = 1");
-    let (_, outcome) = replayed.answered().next().unwrap_or_else(|| panic!("{:?}", replayed.what_ifs));
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap_or_else(|| panic!("{:?}", replayed.what_ifs));
     let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
     assert!((before - 50.0).abs() < 0.5 && (after - 45.1).abs() < 0.5, "{before} {after}");
 }
@@ -636,7 +636,7 @@ fn steps_that_differ_are_answered_by_their_mean() {
         write_steps(folder.path(), more);
         for rank in ranks {
             let replayed = asked(&folder, &format!("rank {rank} as the others"));
-            let (_, outcome) = replayed.answered().next().unwrap();
+            let (_, outcome) = replayed.answered_scenarios().next().unwrap();
             let truth =
                 mean_step(|other, number| if other == *rank { 0.0 } else { more(other, number) }) / mean_step(more);
             let answer = outcome.after.time / outcome.before as f64;
@@ -678,7 +678,7 @@ fn what_waits_for_a_rank_without_a_trace_may_stay() {
         write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
     }
     let replayed = asked(&folder, "bandwidth x 2");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!(outcome.after.time < 60e6 && outcome.after.high >= 100e6, "{outcome:?}");
 }
 
@@ -952,7 +952,7 @@ fn intervals_hold_what_a_rank_without_a_trace_may_do() {
     }
     for (what_if, truths) in [("gpu x 2", [32.5, 60.03]), ("gpu x 0.5", [60.03, 115.0])] {
         let replayed = asked(&folder, what_if);
-        let after = replayed.answered().next().unwrap().1.after;
+        let after = replayed.answered_scenarios().next().unwrap().1.after;
         assert!(truths.iter().all(|truth| (after.low..=after.high).contains(&(truth * 1e6))), "{what_if}: {after:?}");
     }
 }
@@ -1028,7 +1028,7 @@ fn numbers_of_exchanges_and_steps_that_are_shifted_on_a_rank_are_seen() {
         let analysis = Analysis::new(read(&folder));
         assert_eq!(analysis.job.steps.len(), steps, "{warning:?}");
         for step in &analysis.waiting.steps {
-            assert_eq!([0, 1, 2].map(|rank| step.waits(rank, 3)), [30_000_000; 3], "{warning:?}");
+            assert_eq!([0, 1, 2].map(|rank| step.waiting_time(rank, 3)), [30_000_000; 3], "{warning:?}");
         }
         assert_eq!(analysis.clocks.ranks[1].offset, 0.0, "{warning:?}");
         let warnings = analysis.warnings();
@@ -1057,7 +1057,11 @@ fn a_rank_that_runs_out_of_steps_is_compared_in_those_that_all_have() {
     }
     let analysis = Analysis::new(read(&folder));
     assert_eq!((analysis.job.steps.len(), analysis.clocks.strangers.len()), (7, 0), "{:?}", analysis.clocks.strangers);
-    assert!(analysis.waiting.steps.iter().all(|step| step.waits(0, 1) == 20_000_000), "{:?}", analysis.waiting.steps);
+    assert!(
+        analysis.waiting.steps.iter().all(|step| step.waiting_time(0, 1) == 20_000_000),
+        "{:?}",
+        analysis.waiting.steps
+    );
     let is_joined = || Analysis::new(read(&folder)).warnings().iter().any(|warning| warning.contains("join()"));
     assert!(is_joined());
     // Of a file that is cut off, marks of steps may be what is missing.
@@ -1110,7 +1114,7 @@ fn a_clock_that_was_set_is_told_and_taken_back() {
     }
     let analysis = Analysis::new(read(&folder));
     assert!(analysis.clocks.strangers.is_empty() && analysis.job.steps.len() == 38, "{}", analysis.job.steps.len());
-    assert!(analysis.waiting.steps.iter().all(|step| (step.waits(0, 1) - 30_000_000).abs() < 1_000_000));
+    assert!(analysis.waiting.steps.iter().all(|step| (step.waiting_time(0, 1) - 30_000_000).abs() < 1_000_000));
     let warnings = analysis.warnings();
     assert!(
         warnings.iter().any(|warning| warning.contains("rank 1 was set") && warning.contains("1.00 s on")),
@@ -1140,7 +1144,7 @@ fn ranks_that_nothing_synchronises_begin_their_steps_by_themselves() {
         write(folder.path(), rank, 4, 0, &events.collect::<Vec<_>>());
     }
     let replayed = asked(&folder, "rank 2 as the others");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| (time / 1e6).round());
     assert_eq!([before, after], [95.0, 45.0], "{outcome:?}");
     let analysis = Analysis::new(read(&folder));
@@ -1326,11 +1330,11 @@ fn an_answer_that_rests_on_nobody_waiting_says_so() {
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
     let replayed = asked(&folder, "bandwidth x 0.25");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!((outcome.after.time / 1e6 - 10.0).abs() < 0.1 && outcome.after.high > 21.5e6, "{outcome:?}");
     assert!(outcome.assumptions.iter().any(|said| said.contains("no thread is seen to wait for 1 of 1 exchanges")));
     let replayed = asked(&folder, "operations 'aten::mm' x 2");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!(!outcome.assumptions.iter().any(|said| said.contains("is seen to wait")), "{outcome:?}");
 }
 
@@ -1374,7 +1378,7 @@ fn a_synchronisation_that_ends_with_the_step_waits_for_the_gpu() {
     let folder = TempDir::new().unwrap();
     write_launches(folder.path(), 0.1, Some(10.0));
     let replayed = asked(&folder, "gpu x 2");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!((outcome.before as f64 / 1e6 - outcome.after.time / 1e6 - 4.95).abs() < 0.1, "{outcome:?}");
     assert_eq!(replayed.ahead, None);
 }
@@ -1387,7 +1391,7 @@ fn work_that_goes_on_after_its_step_is_no_longer_step() {
     write_launches(folder.path(), 8.0, None);
     let replayed = asked(&folder, "gpu x 2");
     assert_eq!((replayed.ahead, replayed.typical), (None, 10_000_000));
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let bounds = outcome.after.low / 1e6..=outcome.after.high / 1e6;
     assert!(bounds.contains(&5.05) && bounds.contains(&10.0), "{outcome:?}");
 }
@@ -1433,7 +1437,7 @@ fn a_step_that_nothing_synchronises_is_as_long_as_its_stream_needs() {
         let folder = TempDir::new().unwrap();
         write_queue(folder.path(), places);
         let replayed = asked(&folder, "gpu x 2");
-        let (_, outcome) = replayed.answered().next().unwrap();
+        let (_, outcome) = replayed.answered_scenarios().next().unwrap();
         let times = [replayed.typical as f64, outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
         let truths = [20.0, 20.0, 10.0];
         assert!(times.iter().zip(truths).all(|(time, truth)| (time / truth - 1.0).abs() < 0.02), "{places}: {times:?}");
@@ -1488,7 +1492,7 @@ fn a_plain_step_is_the_mean_of_all_steps_where_some_are_replayed() {
     let replayed = ReplayedJob::replay(&Analysis::new(read(&folder)), &request).unwrap();
     let (_, distortion) = replayed.distortion.unwrap();
     assert!((distortion.plain as f64 / 10e6 - 1.0).abs() < 1e-3, "{distortion:?}");
-    let after = replayed.answered().next().unwrap().1.after.time;
+    let after = replayed.answered_scenarios().next().unwrap().1.after.time;
     assert!((after / 5e6 - 1.0).abs() < 0.02, "{after}");
 }
 
@@ -1547,7 +1551,7 @@ fn a_rank_that_exchanges_nothing_may_wait_for_others_all_the_same() {
     let unknown = Analysis::new(read(&folder)).unknown_waiting();
     assert_eq!(unknown, Some(BTreeSet::from([0, 1, 2])));
     let replayed = asked(&folder, "operations 'aten::mm' x 0.5");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!(outcome.after.low <= 90e6 && outcome.after.high >= 100e6, "{outcome:?}");
 }
 
@@ -1718,7 +1722,7 @@ fn streams_wait_for_each_other_by_the_order_of_calls() {
     });
     write(folder.path(), 0, 1, 0, &events.collect::<Vec<_>>());
     let replayed = asked(&folder, "operations 'beside' x 3");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let [time, low, high] = [outcome.after.time, outcome.after.low, outcome.after.high].map(|time| time / 1e6);
     assert!((time - 13.1).abs() < 0.1 && low < 11.1 && 13.1 < high, "{low} {time} {high}");
     assert!(
@@ -1772,7 +1776,7 @@ fn steps_that_are_disturbed_without_the_profiler_too_are_what_changes_are_of() {
     write(folder.path(), 0, 1, 0, &events.collect::<Vec<_>>());
     let request = ReplayRequest { plain: Some(175_000_000), ..request("operations 'op*' x 0.5") };
     let replayed = ReplayedJob::replay(&Analysis::new(read(&folder)), &request).unwrap();
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
     assert!((before - 175.0).abs() < 1.0 && (after - 87.5).abs() < 1.0, "{before} {after}");
     let in_seconds = ReplayRequest { plain: Some(175_000), ..request };

@@ -220,7 +220,7 @@ fn a_timeline_of_horovod_alone_shows_who_waits() {
     // Without the 4 ms of rank 1 before the first tensor, after which the second one is ready 10 ms later on both ranks.
     let what_ifs = vec!["rank 1 as the others".to_owned()];
     let replayed = ReplayedJob::replay(&analysis, &ReplayRequest { what_ifs, ..ReplayRequest::default() }).unwrap();
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert_eq!([replayed.typical as f64, outcome.after.time].map(|time| (time / 1e3).round()), [100e3, 96e3]);
 }
 

@@ -84,7 +84,7 @@ fn the_plain_step_is_the_median_of_the_slowest_ranks() -> Result<()> {
     let shape = SyntheticCluster { ranks: 2, ..SyntheticCluster::default() };
     let folder = folder()?;
     let job = job(&steps(&shape, 2)?, folder.path())?;
-    assert_eq!(plain_step::recorded(&job, 1), Ok(None));
+    assert_eq!(plain_step::from_recording(&job, 1), Ok(None));
     let write = |rank: usize, plain: [u64; 3], recorded: &[u64]| {
         let text = serde_json::json!({
             "format": 2, "trace": format!("rank{rank}.json"), "rank": rank, "ranks": 2, "kineto": true,
@@ -94,14 +94,14 @@ fn the_plain_step_is_the_median_of_the_slowest_ranks() -> Result<()> {
         std::fs::write(&file, text.to_string()).map_err(|cause| Error::io(&file, "write times", &cause))
     };
     write(0, [40_000_000, 10_000_000, 50_000_000], &[1, 2])?;
-    assert!(plain_step::recorded(&job, 1).is_err(), "rank 1 was not timed");
+    assert!(plain_step::from_recording(&job, 1).is_err(), "rank 1 was not timed");
     write(1, [30_000_000, 90_000_000, 20_000_000], &[1, 2])?;
     assert_eq!(
-        plain_step::recorded(&job, 1),
+        plain_step::from_recording(&job, 1),
         Ok(Some(PlainStep { time: 50_000_000, mean: 60_000_000, steps: Some(3) }))
     );
     write(1, [30_000_000, 90_000_000, 20_000_000], &[1])?;
-    assert!(plain_step::recorded(&job, 1).is_err_and(|why| why.contains("rank 1") && why.contains("1 recorded")));
+    assert!(plain_step::from_recording(&job, 1).is_err_and(|why| why.contains("rank 1") && why.contains("1 recorded")));
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use perf4sight_replay::Analysis;
 use perf4sight_replay::clocks::RankClocks;
 use perf4sight_replay::collectives::{CollectiveOperation, RankExchanges};
-use perf4sight_replay::exposed::exposed;
+use perf4sight_replay::exposed::exposed_communication;
 use perf4sight_replay::ranks::TrainingJob;
 use perf4sight_replay::replayed::ReplayedJob;
 use perf4sight_replay::request::ReplayRequest;
@@ -107,7 +107,7 @@ fn exposed_and_hidden_communication_add_up() {
         let job = TrainingJob::read(&[example(name)]).unwrap();
         let exchanges = RankExchanges::find(&job);
         let waiting = JobWaiting::compute(&job, &exchanges, &RankClocks::estimate(&job, &exchanges));
-        for (rank, own) in exposed(&job, &exchanges, &waiting).into_iter().enumerate() {
+        for (rank, own) in exposed_communication(&job, &exchanges, &waiting).into_iter().enumerate() {
             let expected = |is_counted: &dyn Fn(CollectiveOperation) -> bool| {
                 let calls = exchanges.calls[rank].iter().filter(|call| is_counted(call.operation));
                 let times = perf4sight_traces::intervals::union(calls.map(|call| call.time));

@@ -1,7 +1,7 @@
 //! A table as data: named columns, typed cells, and its machine-readable forms (CSV and JSON).
 
 use super::printable::one_line;
-use perf4sight_base::units::{Bytes, Milliseconds, Percent, grouped};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent, grouped_digits};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -218,7 +218,7 @@ impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cell::Text(text) => f.write_str(text),
-            Cell::Count(count) => f.write_str(&grouped(*count)),
+            Cell::Count(count) => f.write_str(&grouped_digits(*count)),
             Cell::Float(value) => f.write_str(&significant(*value)),
             Cell::Milliseconds(value) => value.fmt(f),
             Cell::Bytes(value) => value.fmt(f),
@@ -243,7 +243,7 @@ pub fn significant(value: f64) -> String {
     }
     if magnitude >= 999.5 {
         let sign = if value < 0.0 { "-" } else { "" };
-        return format!("{sign}{}", grouped(magnitude.round() as u64));
+        return format!("{sign}{}", grouped_digits(magnitude.round() as u64));
     }
     if magnitude > 0.0 && magnitude < 0.5e-6 {
         // Only zeros would look like no value at all.

@@ -3,7 +3,7 @@
 use crate::intervals::Interval;
 use crate::ranks::recording_of;
 use crate::trace::{Trace, TraceEvent, TrackId};
-use perf4sight_base::units::listed;
+use perf4sight_base::units::list_text;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl ProfilerCycles {
 const NAMED: usize = 3;
 
 fn warning(cycles: &ProfilerCycles) -> String {
-    let files = listed(cycles.parts.iter().map(|(file, _)| file.display()), NAMED);
+    let files = list_text(cycles.parts.iter().map(|(file, _)| file.display()), NAMED);
     let processes = cycles.processes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     format!(
         "{files} are taken for one trace that process {processes} wrote in parts, for their times do not overlap; if they are of several runs, whose processes may have the same number in containers, break them down one by one"

@@ -5,7 +5,7 @@ use crate::own::is_own;
 use crate::trace::Trace;
 use crate::{kineto, sqlite};
 use perf4sight_base::error::{Error, ErrorKind, Result};
-use perf4sight_base::units::listed;
+use perf4sight_base::units::list_text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -238,7 +238,7 @@ const NAMED: usize = 3;
 /// The warning that some files of a folder could not be read, each with the reason.
 fn without(passed_over: &[(&Path, Error)]) -> Option<String> {
     let reason = |error: &Error| error.to_string().lines().next().unwrap_or_default().to_owned();
-    let reasons = listed(passed_over.iter().map(|(_, error)| reason(error)), NAMED);
+    let reasons = list_text(passed_over.iter().map(|(_, error)| reason(error)), NAMED);
     (!reasons.is_empty()).then(|| format!("passed over, since they could not be read as traces: {reasons}"))
 }
 

@@ -38,7 +38,7 @@ struct NodeResults {
 impl Executable {
     /// The network with fresh weights on a device, in training or in evaluation mode, cut after some of its nodes.
     pub fn new(network: &Network, step: Step, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
-        let uses = network.uses();
+        let uses = network.use_counts();
         let weights = WeightStore::new(network, kind_of_number(step.precision.held_format()), device)?;
         let (segments, in_place) = (network.segments(cuts), network.in_place());
         let parts = Rc::new(ExecutableParts { network: network.clone(), weights, step, in_place, uses });

@@ -49,7 +49,7 @@ impl EventCallers {
     }
 
     /// The number of events below the maximum depth.
-    pub fn deeper(&self) -> usize {
+    pub fn too_deep_count(&self) -> usize {
         self.deeper.iter().filter(|deeper| **deeper).count()
     }
 }

@@ -136,9 +136,9 @@ impl<'a> StacksBuilder<'a> {
             ROOT
         } else {
             let waits = self.waiting(span.start);
-            waits.map_or(ROOT, |waits| self.place(waits, ROOT))
+            waits.map_or(ROOT, |waits| self.add_event(waits, ROOT))
         };
-        let frame = self.place(event, under);
+        let frame = self.add_event(event, under);
         if let Some(frame) = self.frames.get_mut(frame as usize) {
             frame.own += nanoseconds;
         }
@@ -151,7 +151,7 @@ impl<'a> StacksBuilder<'a> {
     }
 
     /// The frame of an event; the outermost call of its stack is placed below the frame `under`.
-    fn place(&mut self, event: u32, under: u32) -> u32 {
+    fn add_event(&mut self, event: u32, under: u32) -> u32 {
         let mut chain = Vec::new();
         let mut at = Some(self.callers.representative(event));
         let mut frame = under;
@@ -227,7 +227,7 @@ impl<'a> StacksBuilder<'a> {
                 self.frames[parent as usize].total += total;
             }
         }
-        let merged = self.refused.iter().filter(|refused| **refused).count() + self.callers.deeper();
+        let merged = self.refused.iter().filter(|refused| **refused).count() + self.callers.too_deep_count();
         CallStacks { frames: self.frames, names: self.names, window, iterations, merged }
     }
 }

@@ -67,7 +67,7 @@ impl RecordedKinds {
     }
 
     /// The state of a thread without an event.
-    pub(crate) fn unrecorded(self) -> ThreadState {
+    pub(crate) fn state_without_event(self) -> ThreadState {
         if self.python { ThreadState::Waits } else { ThreadState::Unrecorded }
     }
 

@@ -32,7 +32,7 @@ impl TimeSets {
         let mut sets = TimeSets::zero(recorded);
         let mut busy = overlapping(busy, window);
         for (part, span) in pieces(spans, window) {
-            sets.add(part, span.map_or(recorded.unrecorded(), |span| span.state), &mut busy);
+            sets.add(part, span.map_or(recorded.state_without_event(), |span| span.state), &mut busy);
         }
         assert_eq!(sets.total(), window.1 - window.0, "the sets of a window add up to it");
         sets
@@ -64,7 +64,7 @@ impl TimeSets {
     }
 
     /// Subtracts nanoseconds from a category while the GPU is idle; it must have as many.
-    pub(crate) fn shorten(&mut self, category: TimeCategory, nanoseconds: i64) {
+    pub(crate) fn subtract(&mut self, category: TimeCategory, nanoseconds: i64) {
         self.nanoseconds[category.index()][0] -= nanoseconds;
         let [idle, busy] = self.nanoseconds[TimeCategory::CudaApi.index()];
         self.synchronising = self.synchronising.min(idle + busy);

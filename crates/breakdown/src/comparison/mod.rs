@@ -190,7 +190,7 @@ impl Comparison {
     /// of known waiting explains half of it. None if processor time was not recorded, or if there is a GPU, which the
     /// script waits for. Waiting for a disk in a call that is not known to wait looks the same; without recorded Python
     /// calls, so does all waiting.
-    pub fn busier(&self) -> Option<BusierSide> {
+    pub fn busier_side(&self) -> Option<BusierSide> {
         let total = self.get(ComparedMeasure::Metric(Metric::TotalTimeSec))?;
         let processor = self.get(ComparedMeasure::Processor)?.interval?;
         let busier = match total.verdict() {

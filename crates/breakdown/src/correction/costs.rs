@@ -51,7 +51,7 @@ pub(crate) fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<RecordingCosts> 
             if busy.span_at(moment).is_none() {
                 let operation =
                     operations.span_at(moment).map_or(TrainingOperation::Other, |(_, operation)| *operation);
-                let state = timeline.span_at(moment).map_or(recorded.unrecorded(), |span| span.state);
+                let state = timeline.span_at(moment).map_or(recorded.state_without_event(), |span| span.state);
                 costs.entry(operation).or_default()[recorded.category(state).index()] += cost;
             }
         }

@@ -72,7 +72,7 @@ impl BreakdownCorrection {
             return Err("these iterations are not those that were timed without it".to_owned());
         }
         let overhead = RecordingOverhead::from_recording(recording).ok_or("no iterations were timed without it")?;
-        let untimed = untimed(rank, recording)?;
+        let untimed = untimed_nanoseconds(rank, recording)?;
         self.drift = RecordingDrift::from_times(&recording.wall);
         self.processor = of_iterations(rank, recording.processor.as_ref());
         self.delayed = of_iterations(rank, recording.delayed.as_ref());
@@ -122,7 +122,7 @@ fn check_trace(rank: &RankBreakdown, trace: &Trace, recording: &Recording) -> Re
 /// Nanoseconds by which each window is longer than its measured time: the range that marks an iteration begins before
 /// the time is taken, and ends afterwards. Negative if the window contains only the script and the measured time
 /// includes the recorder.
-fn untimed(rank: &RankBreakdown, recording: &Recording) -> Result<Vec<f64>, String> {
+fn untimed_nanoseconds(rank: &RankBreakdown, recording: &Recording) -> Result<Vec<f64>, String> {
     let timed = recording.wall.recorded.concat();
     let lengths = |iteration: &Iteration| {
         let range = (iteration.range.1 - iteration.range.0) as f64;

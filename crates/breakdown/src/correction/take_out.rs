@@ -17,8 +17,8 @@ impl DividedTime {
         for part in operations.values_mut() {
             for category in WAITS {
                 let less = (of_waits * part.idle(category) as f64) as i64;
-                part.shorten(category, less);
-                sets.shorten(category, less);
+                part.subtract(category, less);
+                sets.subtract(category, less);
             }
         }
         let cells: Vec<(TrainingOperation, TimeCategory)> =
@@ -29,9 +29,9 @@ impl DividedTime {
         };
         let taken = take(nanoseconds, &cells.iter().map(cell).collect::<Vec<_>>());
         for ((operation, category), taken) in cells.into_iter().zip(taken) {
-            sets.shorten(category, taken);
+            sets.subtract(category, taken);
             if let Some(sets) = operations.get_mut(&operation) {
-                sets.shorten(category, taken);
+                sets.subtract(category, taken);
             }
         }
         DividedTime { sets, operations }

@@ -135,18 +135,18 @@ impl DeviceTime {
 
     /// Time in which any stream is busy with this kind of work, and none with a kind that comes earlier in
     /// [`GpuWork::ALL`]; the four add up to [`DeviceTime::busy`].
-    pub fn exposed(&self, work: GpuWork) -> i64 {
+    pub fn exposed_time(&self, work: GpuWork) -> i64 {
         self.exposed[work.index()]
     }
 
-    /// The part of [`DeviceTime::exposed`] in which nothing runs but work with an impossible recorded duration.
-    pub fn doubted(&self, work: GpuWork) -> i64 {
+    /// The part of [`DeviceTime::exposed_time`] in which nothing runs but work with an impossible recorded duration.
+    pub fn doubted_time(&self, work: GpuWork) -> i64 {
         self.doubted[work.index()]
     }
 
     /// Time in which this kind of work overlaps kinds that come earlier in [`GpuWork::ALL`], such as collectives hidden
     /// behind compute kernels.
-    pub fn hidden(&self, work: GpuWork) -> i64 {
-        self.total(work) - self.exposed(work)
+    pub fn hidden_time(&self, work: GpuWork) -> i64 {
+        self.total(work) - self.exposed_time(work)
     }
 }

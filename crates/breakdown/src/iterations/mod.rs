@@ -21,7 +21,7 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) 
         let mut marks = [EventCategory::Annotation, EventCategory::Python, EventCategory::Operator]
             .into_iter()
             .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
-            .ok_or_else(|| unknown(trace, name))?;
+            .ok_or_else(|| unknown_name_error(trace, name))?;
         let unsettled = marks.leave_out_unsettled(trace);
         return Ok(FoundIterations { unsettled, ..marks.into_found(trace, IterationMarkers::Named(name.to_owned())) });
     }
@@ -34,7 +34,7 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) 
     let steps = annotations(&|name| name.starts_with("Optimizer.step#"));
     let between = steps.and_then(|steps| between_steps(trace, &steps));
     let repeating = || repetition::find(trace, thread?);
-    let likely = || repetition::likely(trace, thread?);
+    let likely = || repetition::likely_marker(trace, thread?);
     Ok(between.or_else(repeating).unwrap_or_else(|| FoundIterations { likely: likely(), ..whole_trace(trace) }))
 }
 
@@ -45,7 +45,7 @@ fn family(name: &str) -> Option<&str> {
 }
 
 /// The error for a name that marks no iterations, with the names that would.
-fn unknown(trace: &Trace, name: &str) -> Error {
+fn unknown_name_error(trace: &Trace, name: &str) -> Error {
     let mut annotations: Vec<&str> = trace
         .events
         .iter()

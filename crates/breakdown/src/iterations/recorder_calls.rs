@@ -20,7 +20,7 @@ pub(crate) fn cut(trace: &Trace, track: TrackId, marks: &mut [IterationMark]) {
     for mark in marks {
         let (begin, end) = mark.range;
         let begins = at(begin).map_or(begin, |(_, ends)| ends);
-        let ends = at(end).map_or(end, |(starts, _)| waited(trace, track, (starts, end)).unwrap_or(starts));
+        let ends = at(end).map_or(end, |(starts, _)| end_of_wait(trace, track, (starts, end)).unwrap_or(starts));
         if begins < ends {
             mark.window = (begins, ends);
         }
@@ -42,7 +42,7 @@ fn calls(trace: &Trace, track: TrackId) -> Vec<Interval> {
 
 /// The end of the recorder's wait for the accelerator, which belongs to the iteration: work launched within the period
 /// must be finished within it.
-fn waited(trace: &Trace, track: TrackId, (begin, end): Interval) -> Option<i64> {
+fn end_of_wait(trace: &Trace, track: TrackId, (begin, end): Interval) -> Option<i64> {
     let first = trace.events.partition_point(|event| event.start < begin);
     let within = trace.events[first..].iter().take_while(|event| event.start < end);
     let calls = within.filter(|event| event.track == track && event.category == EventCategory::Runtime);

@@ -19,7 +19,7 @@ const LIKELY: f64 = 0.3;
 /// The iterations of a thread by the event that repeats most regularly, if one does. In a loop, most names occur once
 /// per iteration, or a few times. Of the names with equally many occurrences, the first one begins the iterations.
 pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<FoundIterations> {
-    let events = outer(trace, track);
+    let events = outer_events(trace, track);
     let (certainty, name) = most_regular(&events).filter(|(certainty, _)| *certainty >= CERTAIN)?;
     let begins: Vec<i64> = events.iter().filter(|event| event.name == name).map(|event| event.start).collect();
     let times = begins.windows(2).filter(|pair| is_window(&(pair[0], pair[1]))).count();
@@ -29,8 +29,8 @@ pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<FoundIterations> {
 }
 
 /// The event that repeats most regularly, where none does so with certainty.
-pub(crate) fn likely(trace: &Trace, track: TrackId) -> Option<String> {
-    let (_, name) = most_regular(&outer(trace, track)).filter(|(certainty, _)| *certainty >= LIKELY)?;
+pub(crate) fn likely_marker(trace: &Trace, track: TrackId) -> Option<String> {
+    let (_, name) = most_regular(&outer_events(trace, track)).filter(|(certainty, _)| *certainty >= LIKELY)?;
     Some(trace.names.get(name).to_owned())
 }
 
@@ -41,7 +41,7 @@ fn most_regular(events: &[&TraceEvent]) -> Option<(f64, NameId)> {
 
 /// The events of a thread outside of operators and modules, because repetition in a module is that of its layers. Names
 /// with an address are left out, because it may change between iterations.
-fn outer(trace: &Trace, track: TrackId) -> Vec<&TraceEvent> {
+fn outer_events(trace: &Trace, track: TrackId) -> Vec<&TraceEvent> {
     let lasting: Vec<bool> = trace.names.all().map(|(_, name)| !name.contains(" at 0x")).collect();
     let mut inside = i64::MIN;
     let is_outer = |event: &&TraceEvent| {

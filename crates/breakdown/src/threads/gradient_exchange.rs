@@ -14,7 +14,7 @@ pub(crate) const NODE: &str = "autograd::engine::evaluate_function";
 
 /// The spans of a main thread. Its time in `run_backward` after the last node of the pass becomes waiting while
 /// gradients are exchanged.
-pub(crate) fn waits(trace: &Trace, main: TrackId, spans: Arc<Vec<ThreadSpan>>) -> Arc<Vec<ThreadSpan>> {
+pub(crate) fn with_exchange_waits(trace: &Trace, main: TrackId, spans: Arc<Vec<ThreadSpan>>) -> Arc<Vec<ThreadSpan>> {
     let exchanges = exchanges(trace, main);
     if exchanges.is_empty() {
         return spans;

@@ -39,7 +39,7 @@ pub(crate) fn timeline(trace: &Trace, threads: &[ThreadTimeline], main: usize) -
     });
     let others: Vec<&ThreadTimeline> = others.map(|(_, thread)| thread).collect();
     let seen = if others.is_empty() { threads[main].spans.clone() } else { Arc::new(stand_in(&own, &others)) };
-    gradient_exchange::waits(trace, threads[main].track, seen)
+    gradient_exchange::with_exchange_waits(trace, threads[main].track, seen)
 }
 
 fn events<'a>(trace: &'a Trace, thread: &'a ThreadTimeline) -> impl Iterator<Item = (EventCategory, &'a str)> {

@@ -62,23 +62,24 @@ impl ComparedSides<'_> {
 
     fn devices(&self) -> Option<String> {
         let named = |run: &TracedRun| single_value(run.devices().into_iter().map(str::to_owned).collect());
-        self.differ(named).map(|sides| format!("the runs had different GPUs: {sides}"))
+        self.differing_values(named).map(|sides| format!("the runs had different GPUs: {sides}"))
     }
 
     fn origins(&self) -> Option<String> {
-        self.differ(|run| single_value(run.origins.iter().cloned().collect()))
+        self.differing_values(|run| single_value(run.origins.iter().cloned().collect()))
             .map(|sides| format!("the runs had {sides}"))
     }
 
     fn ranks(&self) -> Option<String> {
         let ranks = |run: &TracedRun| Some(run.traces.len().to_string());
-        self.differ(ranks).map(|sides| format!("the runs have different numbers of ranks: {sides}"))
+        self.differing_values(ranks).map(|sides| format!("the runs have different numbers of ranks: {sides}"))
     }
 
     fn markers(&self) -> Option<String> {
-        let marked =
-            |run: &TracedRun| single_value(run.breakdown.ranks.iter().map(|rank| marked(&rank.markers)).collect());
-        self.differ(marked).map(|sides| format!("iterations are marked differently: {sides}"))
+        let marked = |run: &TracedRun| {
+            single_value(run.breakdown.ranks.iter().map(|rank| markers_text(&rank.markers)).collect())
+        };
+        self.differing_values(marked).map(|sides| format!("iterations are marked differently: {sides}"))
     }
 
     /// Warnings about training compared with inference, detected by their backward passes and optimizer steps.
@@ -97,7 +98,7 @@ impl ComparedSides<'_> {
     }
 
     /// The values of each side, if they are not the same in all recordings; a recording without a value matches any.
-    fn differ(&self, value: impl Fn(&TracedRun) -> Option<String>) -> Option<String> {
+    fn differing_values(&self, value: impl Fn(&TracedRun) -> Option<String>) -> Option<String> {
         let sides = self.values(value);
         let all: BTreeSet<&String> = sides.iter().flatten().collect();
         let side = |(values, name): (&BTreeSet<String>, &str)| {
@@ -130,7 +131,7 @@ fn single_value(values: BTreeSet<String>) -> Option<String> {
     (!all.is_empty()).then_some(all)
 }
 
-fn marked(markers: &IterationMarkers) -> String {
+fn markers_text(markers: &IterationMarkers) -> String {
     match markers {
         IterationMarkers::Named(name) => format!("{name:?}"),
         IterationMarkers::ProfilerSteps => "steps of the profiler".to_owned(),

@@ -33,7 +33,7 @@ struct CsvRow<'a> {
 fn rows(run: &TracedRun) -> Vec<CsvRow<'_>> {
     let mut rows = Vec::new();
     for rank in &run.breakdown.ranks {
-        for iteration in rank.iterations.iter().take(run.listed(LISTED)) {
+        for iteration in rank.iterations.iter().take(run.iterations_to_list(LISTED)) {
             // Joint categories replace the categories that they join.
             let listed =
                 |category: &TimeCategory| !category.is_joint() || iteration.sets.recorded.distinguishes(*category);

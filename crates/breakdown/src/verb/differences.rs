@@ -17,7 +17,7 @@ pub(super) fn answer_line(comparison: &Comparison) -> String {
     };
     let [before, after] = [total.before.mean, total.after.mean].map(|seconds| Milliseconds(1e3 * seconds));
     let Some(interval) = total.interval else {
-        return format!("an iteration took {before} before and {after} after; {}", unknown(total));
+        return format!("an iteration took {before} before and {after} after; {}", unknown_reason(total));
     };
     let word = match total.verdict() {
         DifferenceVerdict::Less => "less",
@@ -43,15 +43,15 @@ pub(super) fn answer_line(comparison: &Comparison) -> String {
         "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {}){}{}",
         Milliseconds(1e3 * total.change.abs()),
         noise_of(comparison),
-        busier(comparison).unwrap_or_default(),
+        busier_remark(comparison).unwrap_or_default(),
         comparison
             .without_recording
             .map_or(String::new(), |sides| without_recording(sides, comparison.correction_holds))
     )
 }
 
-fn busier(comparison: &Comparison) -> Option<String> {
-    let side = match comparison.busier()? {
+fn busier_remark(comparison: &Comparison) -> Option<String> {
+    let side = match comparison.busier_side()? {
         BusierSide::Before => "before",
         BusierSide::After => "after",
     };
@@ -110,7 +110,7 @@ fn is_of_starts(comparison: &Comparison) -> bool {
 
 /// All numbers before and after; those that are zero in both runs have no row.
 pub(super) fn table(comparison: &Comparison) -> Table {
-    let (gpu, busier) = (comparison.has_gpu(), comparison.busier());
+    let (gpu, busier) = (comparison.has_gpu(), comparison.busier_side());
     let title = format!(
         "What changed, by {}; the iteration is tested by itself, with 95 %, the rest after it and together",
         noise_of(comparison)
@@ -136,7 +136,7 @@ fn verdict(difference: &MeasureDifference, busier: Option<BusierSide>) -> String
     let percent = difference.percent().filter(|_| !is_share(difference.of));
     let percent = percent.map_or(String::new(), |percent| format!("{} ", Percent(percent.abs())));
     match (difference.interval, difference.verdict()) {
-        (None, _) => unknown(difference).to_owned(),
+        (None, _) => unknown_reason(difference).to_owned(),
         (_, DifferenceVerdict::Noise) => NOISE.to_owned(),
         (_, DifferenceVerdict::Less) if busier == Some(BusierSide::Before) => {
             format!("{percent}less, not of the processor")
@@ -149,7 +149,7 @@ fn verdict(difference: &MeasureDifference, busier: Option<BusierSide>) -> String
     }
 }
 
-fn unknown(difference: &MeasureDifference) -> &'static str {
+fn unknown_reason(difference: &MeasureDifference) -> &'static str {
     match difference.before.count.min(difference.after.count) {
         1 => "the noise of a single iteration is unknown",
         _ => "all iterations are equal, so that the noise is unknown",

@@ -42,7 +42,7 @@ pub(super) fn headline(run: &TracedRun) -> String {
         true => " (of the part that was read: the trace is cut off, and the rest is not counted)",
         false => "",
     };
-    let slowed = slowed(run, &means, &parts);
+    let slowed = slowdown_remark(run, &means, &parts);
     let operation = operation(run);
     let loaders = operation.as_ref().map_or("", |operation| loaders(run, operation, &parts));
     let operation = operation.map(|(name, share)| format!("{} ({})", cut(name, NAME), Percent(100.0 * share)));
@@ -50,7 +50,7 @@ pub(super) fn headline(run: &TracedRun) -> String {
     let place = if place.is_empty() { place } else { place + ": " };
     let dominating = format!(
         "what dominates: {place}{}{loaders}{slowed}{doubt}{}",
-        dominating(parts, doubted, &iteration_time_text(run, &means, total), [means.blamed(), means.holders()]),
+        dominating(parts, doubted, &iteration_time_text(run, &means, total), [means.likely_cause(), means.holders()]),
         rare_iterations_remark(run)
     );
     [Some(dominating), utilisation, Some(speedup(run, &means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -61,9 +61,9 @@ fn is_slowed(run: &TracedRun) -> bool {
 }
 
 /// What recording adds to Python, where that matters.
-fn slowed(run: &TracedRun, means: &IterationMeans<'_>, parts: &[HeadlinePart]) -> &'static str {
+fn slowdown_remark(run: &TracedRun, means: &IterationMeans<'_>, parts: &[HeadlinePart]) -> &'static str {
     let matters = parts.iter().any(|(name, share)| *name == TimeCategory::Python.name() && *share > ALIKE);
-    let is_known = means.0.corrected(|sets| sets.category(TimeCategory::Python)).is_some();
+    let is_known = means.0.corrected_time(|sets| sets.category(TimeCategory::Python)).is_some();
     match (is_slowed(run) && matters, is_known) {
         (false, _) => "",
         (true, true) => {
@@ -121,7 +121,7 @@ struct IterationMeans<'a>(RankScope<'a>);
 
 impl IterationMeans<'_> {
     /// The likely cause of time without a processor, from the kernel's count of the time ready to run, if recorded.
-    fn blamed(&self) -> String {
+    fn likely_cause(&self) -> String {
         let delayed = |rank: &RankBreakdown, one: &Iteration| Some(*rank.correction.delayed.get(one.number)? as f64);
         let delayed = self.0.summary_of(delayed).zip(self.not_running());
         match (delayed.map(|(delayed, not_running)| delayed.mean > MOST * not_running), self.0.has_python()) {
@@ -207,9 +207,11 @@ fn shares(means: &IterationMeans<'_>, total: f64, accelerators: bool) -> Iterati
         return IterationShares { parts, doubted: 0.0, utilisation: None };
     }
     let of_device = |time: &dyn Fn(&DeviceTime) -> i64| means.mean(|one| Some(time(&one.device) as f64)).map(share);
-    let certain =
-        |work: GpuWork| Some((work.name(), of_device(&|device| device.exposed(work) - device.doubted(work))?));
-    let doubted = of_device(&|device| GpuWork::ALL.into_iter().map(|work| device.doubted(work)).sum()).unwrap_or(0.0);
+    let certain = |work: GpuWork| {
+        Some((work.name(), of_device(&|device| device.exposed_time(work) - device.doubted_time(work))?))
+    };
+    let doubted =
+        of_device(&|device| GpuWork::ALL.into_iter().map(|work| device.doubted_time(work)).sum()).unwrap_or(0.0);
     let idle = of_categories(&|iteration, category| iteration.sets.get(category, false));
     let busy = of_device(&|device| device.busy).unwrap_or(0.0);
     let utilisation = format!(
@@ -333,7 +335,7 @@ fn corrected_speedup(whose: RankScope) -> Option<(f64, [f64; 2])> {
     let corrected = speedup_of(whose, |rank, iteration| rank.corrected(iteration)?.sets())?;
     let ends = [0, 1].map(|end| without_cost(whose, end));
     let [low, high] = [ends[0]?, ends[1]?].map(|(total, calls)| total / calls);
-    let both = match whose.waits() {
+    let both = match whose.is_waiting() {
         // The time of such an iteration is uncertain for other reasons than that of its calls.
         true => {
             let [least, most] = whose.without_recording()?.interval?;

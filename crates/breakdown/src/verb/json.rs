@@ -29,7 +29,7 @@ pub(super) fn to_json(shown: &BreakdownResults) -> Value {
         let [before, after] = comparison.recordings;
         document["recordings"] = json!({ "before": before, "after": after });
         document["comparison"] = comparison.differences.iter().map(difference).collect();
-        document["longer_but_not_of_the_processor"] = comparison.busier().map(busier).into();
+        document["longer_but_not_of_the_processor"] = comparison.busier_side().map(busier_json).into();
     }
     document
 }
@@ -37,7 +37,7 @@ pub(super) fn to_json(shown: &BreakdownResults) -> Value {
 fn run(run: &TracedRun) -> Value {
     json!({
         "world_size": run.breakdown.world_size(),
-        "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank, run.listed(LISTED))).collect::<Value>(),
+        "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank, run.iterations_to_list(LISTED))).collect::<Value>(),
         "summary": RankScope::main(run).map(summary),
     })
 }
@@ -49,7 +49,7 @@ fn of_rank(ranked: &RankTrace, rank: &RankBreakdown, listed: usize) -> Value {
         "iterations_are": markers(&rank.markers),
         "python_recorded": rank.recorded.python,
         "gpu_recorded": rank.device.is_recorded(),
-        "recorded": recorded(rank.recorded),
+        "recorded": recorded_json(rank.recorded),
         "gpus": ranked.trace.header.devices,
         "warm_up": rank.warm_up.iterations,
         "recording": rank.correction.overhead.as_ref().map(overhead),
@@ -60,7 +60,7 @@ fn of_rank(ranked: &RankTrace, rank: &RankBreakdown, listed: usize) -> Value {
     })
 }
 
-fn recorded(recorded: RecordedKinds) -> Value {
+fn recorded_json(recorded: RecordedKinds) -> Value {
     let RecordedKinds { python, cpp, cuda_api, gpu } = recorded;
     json!({ "python": python, "cpp": cpp, "cuda_api": cuda_api, "gpu": gpu })
 }
@@ -86,7 +86,8 @@ fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
     let device = &one.device;
     let mut streams: Vec<_> = device.streams.iter().collect();
     streams.sort_by_key(|(track, works)| (Reverse(*works), *track));
-    let of_work = |work: GpuWork| json!({ "exposed_ns": device.exposed(work), "hidden_ns": device.hidden(work) });
+    let of_work =
+        |work: GpuWork| json!({ "exposed_ns": device.exposed_time(work), "hidden_ns": device.hidden_time(work) });
     json!({
         "name": one.name,
         "start_ns": one.window.0,
@@ -148,8 +149,8 @@ fn summary(whose: RankScope) -> Value {
         |category| set(category, false).map(|idle| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": set(category, true) }));
     let of_work = |work: GpuWork| {
         json!({
-            "exposed_ns": number(&|one| Some(one.device.exposed(work) as f64)),
-            "hidden_ns": number(&|one| Some(one.device.hidden(work) as f64)),
+            "exposed_ns": number(&|one| Some(one.device.exposed_time(work) as f64)),
+            "hidden_ns": number(&|one| Some(one.device.hidden_time(work) as f64)),
         })
     };
     // If only the total could be corrected, the other numbers are missing.
@@ -186,7 +187,7 @@ fn summary_json(summary: ValueSummary) -> Value {
     })
 }
 
-fn busier(busier: BusierSide) -> &'static str {
+fn busier_json(busier: BusierSide) -> &'static str {
     match busier {
         BusierSide::Before => "before",
         BusierSide::After => "after",

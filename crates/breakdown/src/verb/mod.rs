@@ -107,7 +107,7 @@ fn write(mut files: ResultFiles, shown: &mut BreakdownResults) -> Result<Value> 
     files.add("report.html", page::build_page(shown).to_html());
     let json = json::to_json(shown);
     files.add("breakdown.json", format!("{json:#}\n"));
-    files.place()?;
+    files.write_all()?;
     Ok(json)
 }
 

@@ -141,7 +141,7 @@ impl TracedRun {
     }
 
     /// The number of iterations to list for each rank if `room` can be listed in total; at least ten.
-    pub fn listed(&self, room: usize) -> usize {
+    pub fn iterations_to_list(&self, room: usize) -> usize {
         (room / self.traces.len().max(1)).max(10)
     }
 

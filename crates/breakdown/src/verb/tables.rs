@@ -69,7 +69,7 @@ impl<'a> RankScope<'a> {
     }
 
     /// A time without recording; none where it is not known, or not reliable.
-    pub fn corrected(self, time: impl Fn(&TimeSets) -> Option<i64>) -> Option<ValueSummary> {
+    pub fn corrected_time(self, time: impl Fn(&TimeSets) -> Option<i64>) -> Option<ValueSummary> {
         let corrected = self.summary_of(|rank, one| Some(time(rank.corrected(one)?.sets()?)? as f64));
         corrected.filter(|_| self.correction_holds())
     }
@@ -91,7 +91,7 @@ impl<'a> RankScope<'a> {
     }
 
     /// Whether the script waits, so that recording made its calls longer by processor time alone.
-    pub fn waits(self) -> bool {
+    pub fn is_waiting(self) -> bool {
         let waits = |rank: &RankBreakdown| rank.correction.overhead.as_ref().is_some_and(|one| one.work.is_some());
         match self {
             RankScope::All(all) => all.ranks.iter().any(waits),
@@ -161,7 +161,7 @@ pub(super) fn categories(run: &TracedRun) -> Table {
         let absent = !gpu && category == TimeCategory::CudaApi && summary.is_some_and(|none| none.mean == 0.0);
         if !absent && (summary.is_some() || !category.is_joint()) {
             let head = [category.name().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
-            let without = whose.corrected(|sets| sets.get(category, busy));
+            let without = whose.corrected_time(|sets| sets.get(category, busy));
             let without = Cell::from(without.map(|without| milliseconds(without.mean)));
             table.row(head.chain(corrected.iter().flat_map(|_| [without.clone(), Cell::Missing])));
         }
@@ -283,7 +283,7 @@ pub(super) fn work(whose: RankScope) -> Table {
         whose.summary(|one| Some(number(one) as f64)).map_or(0.0, |time| time.mean)
     };
     let kind = |work: GpuWork| {
-        let [exposed, hidden] = [mean(&|one| one.device.exposed(work)), mean(&|one| one.device.hidden(work))];
+        let [exposed, hidden] = [mean(&|one| one.device.exposed_time(work)), mean(&|one| one.device.hidden_time(work))];
         (work.name(), exposed, Some(hidden))
     };
     let busy = || ("busy", mean(&|one| one.device.busy), None);

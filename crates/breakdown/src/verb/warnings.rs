@@ -38,7 +38,7 @@ fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<MergedWarning<W>>
         let words = split_words(&sentence);
         match merged.iter_mut().find(|known| is_shaped_as(&known.words, &words)) {
             Some(known) => {
-                known.words.iter_mut().zip(words).for_each(|(known, word)| known.widen(word));
+                known.words.iter_mut().zip(words).for_each(|(known, word)| known.extend_range(word));
                 known.of.push(whom);
             }
             None => merged.push(MergedWarning { words, of: vec![whom] }),
@@ -56,7 +56,7 @@ fn split_words(sentence: &str) -> Vec<WarningWord> {
         let goes_on = word.range.is_some() || matches!(text, "from" | "to" | "and" | "of");
         let names = naming && goes_on;
         naming = matches!(text, "rank" | "ranks") || names && !text.ends_with([':', ';']);
-        if names { WarningWord::plain(text) } else { word }
+        if names { WarningWord::without_range(text) } else { word }
     };
     sentence.split(' ').map(word).collect()
 }
@@ -78,11 +78,11 @@ impl WarningWord {
                 range: Some([low, high]),
                 after: inner[core.len()..].to_owned(),
             },
-            None => WarningWord::plain(word),
+            None => WarningWord::without_range(word),
         }
     }
 
-    fn plain(word: &str) -> Self {
+    fn without_range(word: &str) -> Self {
         WarningWord { before: word.to_owned(), range: None, after: String::new() }
     }
 
@@ -90,7 +90,7 @@ impl WarningWord {
         self.before == other.before && self.after == other.after && self.range.is_some() == other.range.is_some()
     }
 
-    fn widen(&mut self, other: WarningWord) {
+    fn extend_range(&mut self, other: WarningWord) {
         if let (Some([low, high]), Some([other_low, other_high])) = (&mut self.range, other.range) {
             if other_low.value < low.value {
                 *low = other_low;

@@ -67,7 +67,7 @@ impl Device for Hardware {
         let whole = match self.own_gpu() {
             Some(gpu) if !gpu.unified => Some(Bytes(gpu.memory)),
             // The size of the memory of a GPU is unknown if its worker does not report it.
-            _ if self.dedicated() => None,
+            _ if self.has_dedicated_memory() => None,
             _ => Some(self.machine.description().memory()),
         };
         self.limit().into_iter().chain(whole).min()
@@ -139,7 +139,7 @@ impl Hardware {
             let (free, held) = (self.machine.description().default_limit(), self.machine.limits().memory);
             held.map_or(free, |held| held.min(free))
         };
-        self.mem_limit.or_else(|| (!self.dedicated()).then(default))
+        self.mem_limit.or_else(|| (!self.has_dedicated_memory()).then(default))
     }
 
     /// The kernel's limits on measurements, where there are any.
@@ -150,7 +150,7 @@ impl Hardware {
         cpus.into_iter().chain(memory).collect()
     }
 
-    fn dedicated(&self) -> bool {
+    fn has_dedicated_memory(&self) -> bool {
         self.platform().is_some_and(|platform| platform.memory == TensorMemory::Dedicated)
     }
 
@@ -218,7 +218,7 @@ impl Hardware {
 
     fn interpret(&self, output: &ProcessOutput, job: &MeasurementJob) -> Measurement {
         match output.end {
-            ProcessEnd::Lost(times) => Measurement::broken(
+            ProcessEnd::Lost(times) => Measurement::broken_run(
                 MeasurementOutcome::Crashed,
                 format!("the connection was lost {times} times in a row while the worker ran: {}", output.stderr),
             ),
@@ -228,12 +228,12 @@ impl Hardware {
                     "the worker was still running after {}",
                     Milliseconds(1000.0 * self.timeout_of(job).as_secs_f64())
                 );
-                Measurement::broken(MeasurementOutcome::TimedOut, words)
+                Measurement::broken_run(MeasurementOutcome::TimedOut, words)
             }),
             ProcessEnd::Exited(status) => match parse_reply(&output.stdout, job, self.timeout_of(job)) {
                 Ok(measurement) => measurement,
                 Err(_) if output.stdout.trim().is_empty() => without_reply(status, output),
-                Err(why) => Measurement::broken(MeasurementOutcome::Garbled, why),
+                Err(why) => Measurement::broken_run(MeasurementOutcome::Garbled, why),
             },
         }
     }
@@ -253,13 +253,13 @@ fn with_conditions(mut measurement: Measurement, here: Conditions) -> Measuremen
 /// Parses the worker's reply: one line of JSON with every reading that the job requested.
 fn parse_reply(said: &str, job: &MeasurementJob, limit: Duration) -> std::result::Result<Measurement, String> {
     let reply: WorkerReply = serde_json::from_str(said.trim())
-        .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quoted(said)))?;
+        .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quote_line(said)))?;
     if let Some(finding) = impossible(&reply, limit) {
-        return Err(format!("the worker measured {finding}: \"{}\"", quoted(said)));
+        return Err(format!("the worker measured {finding}: \"{}\"", quote_line(said)));
     }
     match reply {
         WorkerReply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
-        WorkerReply::Failed { reason } => Ok(Measurement::broken(MeasurementOutcome::Failed, reason)),
+        WorkerReply::Failed { reason } => Ok(Measurement::broken_run(MeasurementOutcome::Failed, reason)),
         WorkerReply::Measured { latency, memory, layers, seconds, conditions } => {
             let (latency, memory) = (latency.filter(|_| job.latency), memory.filter(|_| job.memory));
             let layers = layers.filter(|_| job.layers);
@@ -267,7 +267,7 @@ fn parse_reply(said: &str, job: &MeasurementJob, limit: Duration) -> std::result
             if given == [job.latency, job.memory, job.layers] {
                 return Ok(Measurement::Measured { latency, memory, layers, seconds, conditions });
             }
-            Err(format!("the answer lacks requested values: \"{}\"", quoted(said)))
+            Err(format!("the answer lacks requested values: \"{}\"", quote_line(said)))
         }
     }
 }
@@ -285,23 +285,29 @@ fn without_reply(status: ExitStatus, output: &ProcessOutput) -> Measurement {
         (Some(signal), _) if signal == Signal::SIGKILL as i32 => {
             let reason =
                 format!("the worker was killed by signal SIGKILL, and nothing shows that memory was the reason{words}");
-            Measurement::broken(MeasurementOutcome::Crashed, reason)
+            Measurement::broken_run(MeasurementOutcome::Crashed, reason)
         }
         (Some(signal), _) => {
             let name = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
-            Measurement::broken(MeasurementOutcome::Crashed, format!("the worker was killed by signal {name}{words}"))
+            Measurement::broken_run(
+                MeasurementOutcome::Crashed,
+                format!("the worker was killed by signal {name}{words}"),
+            )
         }
         (None, Some(0)) => {
-            Measurement::broken(MeasurementOutcome::Garbled, format!("the worker ended without an answer{words}"))
+            Measurement::broken_run(MeasurementOutcome::Garbled, format!("the worker ended without an answer{words}"))
         }
         (None, code) => {
             let code = code.unwrap_or_default();
-            Measurement::broken(MeasurementOutcome::Crashed, format!("the worker ended with exit code {code}{words}"))
+            Measurement::broken_run(
+                MeasurementOutcome::Crashed,
+                format!("the worker ended with exit code {code}{words}"),
+            )
         }
     }
 }
 
-fn quoted(said: &str) -> String {
+fn quote_line(said: &str) -> String {
     let line: String = said.trim().chars().take(QUOTED).collect();
     line.escape_debug().to_string()
 }

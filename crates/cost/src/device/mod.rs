@@ -152,7 +152,7 @@ pub enum Measurement {
 }
 
 impl Measurement {
-    fn broken(outcome: MeasurementOutcome, reason: impl AsRef<str>) -> Self {
+    fn broken_run(outcome: MeasurementOutcome, reason: impl AsRef<str>) -> Self {
         Measurement::Broken { outcome, reason: one_line(reason.as_ref()) }
     }
 

@@ -41,9 +41,9 @@ pub(super) fn impossible(reply: &WorkerReply, limit: Duration) -> ImpossibleRead
         WorkerReply::OutOfMemory { memory, seconds } => endless(*seconds, limit).or_else(|| absurd(memory)),
         WorkerReply::Measured { latency, memory, layers, seconds, conditions } => endless(*seconds, limit)
             .or_else(|| [&conditions.start, &conditions.end].into_iter().find_map(read))
-            .or_else(|| latency.as_ref().and_then(|latency| timed(latency, limit)))
+            .or_else(|| latency.as_ref().and_then(|latency| check_latency(latency, limit)))
             .or_else(|| memory.as_ref().and_then(check_memory))
-            .or_else(|| layers.as_ref().and_then(|layers| laps(layers, limit))),
+            .or_else(|| layers.as_ref().and_then(|layers| check_layers(layers, limit))),
     }
 }
 
@@ -52,7 +52,7 @@ fn endless(seconds: f64, limit: f64) -> ImpossibleReading {
 }
 
 /// At least half of the steps took as long as the median or longer.
-fn timed(reading: &LatencyReading, limit: f64) -> ImpossibleReading {
+fn check_latency(reading: &LatencyReading, limit: f64) -> ImpossibleReading {
     let LatencyReading { median, spread, steps, .. } = *reading;
     median_of_steps(median, spread, steps, limit)
 }
@@ -68,7 +68,7 @@ fn median_of_steps(milliseconds: f64, spread: f64, steps: usize, limit: f64) -> 
     (!(spread >= 0.0 && spread * seconds <= limit)).then_some("an impossible spread of times")
 }
 
-fn laps(reading: &LayersReading, limit: f64) -> ImpossibleReading {
+fn check_layers(reading: &LayersReading, limit: f64) -> ImpossibleReading {
     let LayersReading { step, step_spread, steps, times, .. } = reading;
     median_of_steps(*step, *step_spread, *steps, limit).or_else(|| {
         times.iter().find_map(|time| {

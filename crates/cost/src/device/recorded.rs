@@ -123,7 +123,7 @@ impl Device for RecordedDevice {
             Some(MeasurementOutcome::OutOfMemory | MeasurementOutcome::Skipped) => {
                 Ok(Measurement::OutOfMemory { memory, seconds: 0.0 })
             }
-            Some(outcome) => Ok(Measurement::broken(outcome, "recorded so")),
+            Some(outcome) => Ok(Measurement::broken_run(outcome, "recorded so")),
         }
     }
 }

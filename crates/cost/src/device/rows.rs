@@ -20,7 +20,7 @@ impl MeasurementJob {
 
     /// The rows of a job that is not run because a smaller batch ran out of memory; `capacity` is the device's total
     /// memory.
-    pub fn skipped(&self, dataset: &str, capacity: Option<Bytes>) -> Vec<RowRecord> {
+    pub fn skipped_rows(&self, dataset: &str, capacity: Option<Bytes>) -> Vec<RowRecord> {
         let row = |quantity| self.row(dataset, MeasurementOutcome::Skipped, reading(quantity, None, None, capacity));
         self.quantities().map(row).collect()
     }
@@ -77,7 +77,7 @@ impl Measurement {
                     Err(Error::device(format!("the worker timed {name}, which is not a node here")).file(&job.file))
                 }
             });
-            let record = timed(
+            let record = with_layer_time(
                 job.row(dataset, outcome, RowReading::Latency(Some(Milliseconds(time.milliseconds)))),
                 layers,
                 time,
@@ -88,7 +88,7 @@ impl Measurement {
     }
 }
 
-fn timed(record: RowRecord, layers: &LayersReading, time: &LayerTime) -> RowRecord {
+fn with_layer_time(record: RowRecord, layers: &LayersReading, time: &LayerTime) -> RowRecord {
     RowRecord { steps: Some(layers.steps), spread: Some(time.spread), ..record }
 }
 

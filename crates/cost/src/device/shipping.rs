@@ -32,15 +32,15 @@ pub(super) fn worker(words: &[String], executable: &Path, there: &Destination<'_
     }
     match words {
         [] if there.architecture == ARCH => CommandBundle::of_file(&program::own_worker(executable)?, there.store),
-        [] => launched(&compiled(executable, there)?, there),
-        [folder] if Path::new(folder).is_dir() => launched(Path::new(folder), there),
+        [] => launcher_bundle(&compiled_worker(executable, there)?, there),
+        [folder] if Path::new(folder).is_dir() => launcher_bundle(Path::new(folder), there),
         words => CommandBundle::of_words(words, there.store),
     }
 }
 
 /// This program, compiled for the machine's processor: `target/perf4sight-aarch64-unknown-linux-gnu` next to
 /// `target/release/perf4sight`.
-fn compiled(executable: &Path, there: &Destination<'_>) -> Result<PathBuf> {
+fn compiled_worker(executable: &Path, there: &Destination<'_>) -> Result<PathBuf> {
     let triple = format!("{}-unknown-linux-gnu", there.architecture);
     let folder = executable.ancestors().nth(2).map(|target| target.join(format!("perf4sight-{triple}")));
     folder.filter(|folder| folder.is_dir()).ok_or_else(|| {
@@ -51,7 +51,7 @@ fn compiled(executable: &Path, there: &Destination<'_>) -> Result<PathBuf> {
     })
 }
 
-fn launched(folder: &Path, there: &Destination<'_>) -> Result<CommandBundle> {
+fn launcher_bundle(folder: &Path, there: &Destination<'_>) -> Result<CommandBundle> {
     if !folder.join(LAUNCHER).is_file() {
         return Err(Error::config(format!("the worker {} is a folder without {LAUNCHER}", folder.display()))
             .expected("the folder that ./main cross makes, or a command"));

@@ -140,7 +140,7 @@ fn tensors(network: &Network, workload: Workload) -> u64 {
     let step = workload.step;
     let weights = network.parameters().saturating_mul(step.weight());
     match step.stage {
-        Stage::Training => weights.saturating_add(trained(network, workload)),
+        Stage::Training => weights.saturating_add(training_bytes(network, workload)),
         Stage::Inference => {
             let pairs = network
                 .nodes()
@@ -152,7 +152,7 @@ fn tensors(network: &Network, workload: Workload) -> u64 {
 }
 
 /// Bytes that training needs besides the weights: gradients, optimizer states, outputs kept for backward.
-fn trained(network: &Network, workload: Workload) -> u64 {
+fn training_bytes(network: &Network, workload: Workload) -> u64 {
     let (step, part) = (workload.step, network.trained_in(workload.step.trainable));
     let learned = part.nodes().iter().flat_map(|node| part.learned_of(node)).fold(0, u64::saturating_add);
     // Gradients that are kept are held twice: the old ones and the new ones that are added to them.
@@ -214,9 +214,9 @@ impl Device for SimulatedDevice {
         }
         let network = match onnx::read(&job.file) {
             Ok(loaded) => loaded.network,
-            Err(error) => return Ok(Measurement::broken(MeasurementOutcome::Failed, error.to_string())),
+            Err(error) => return Ok(Measurement::broken_run(MeasurementOutcome::Failed, error.to_string())),
         };
-        let mut noise = self.noise(job);
+        let mut noise = self.random_of_job(job);
         let memory = self.memory(&network, job.workload);
         if memory.used > self.available().0 {
             return Ok(Measurement::OutOfMemory { memory: Some(memory), seconds: 0.0 });
@@ -241,7 +241,7 @@ impl SimulatedDevice {
     }
 
     /// Randomness of one job: the same for the same job and seed, in whatever order jobs run.
-    fn noise(&self, job: &MeasurementJob) -> Xoshiro256PlusPlus {
+    fn random_of_job(&self, job: &MeasurementJob) -> Xoshiro256PlusPlus {
         let name = format!("{} {} {} {}", job.variant, job.workload.step, job.workload.batch, job.round);
         Xoshiro256PlusPlus::seed_from_u64(self.seed ^ hash(name.bytes()))
     }

@@ -118,7 +118,7 @@ impl<'a> PlannedFits<'a> {
             }
             PlannedFit::Whole | PlannedFit::Without(_) => None,
         });
-        let all = whole.evaluation.unseen().mean_over_networks();
+        let all = whole.evaluation.unseen_cases().mean_over_networks();
         let learning = curve(points.chain(all.map(|mape| LearningPoint { rows: self.fitted.rows.len(), mape })));
         let left_out = self.left_out(answers, method, &whole);
         MethodTests { method, whole, left_out, learning }

@@ -89,7 +89,7 @@ impl FitProtocol {
     ///
     /// # Errors
     /// When a fit fails.
-    pub fn nested(&self, candidates: &[FitCandidate], observations: &Observations) -> Result<Vec<ChosenFit>> {
+    pub fn choose_nested(&self, candidates: &[FitCandidate], observations: &Observations) -> Result<Vec<ChosenFit>> {
         let mut chosen = Vec::new();
         for network in networks(observations) {
             let others = ObservationSubset::select(observations, |variant| variant.network != network);

@@ -77,7 +77,7 @@ impl Evaluation {
 
     /// The cases at levels that the fingerprint was not fitted on: the others do not show the accuracy for new
     /// networks.
-    pub fn unseen(&self) -> Self {
+    pub fn unseen_cases(&self) -> Self {
         self.filter(|case| !case.fitted)
     }
 

@@ -74,8 +74,8 @@ impl EqualSteps<'_> {
         let cases = self.passed.iter().map(|row| case(row, &about, fitted)).collect();
         Trial {
             evaluation: Evaluation { cases },
-            judged: self.judged(&about),
-            largest: self.largest(&about),
+            judged: self.judge_steps(&about),
+            largest: self.largest_batches(&about),
             classes: self.passed.iter().flat_map(|row| ClassTime::all(row, &about)).collect(),
         }
     }
@@ -84,7 +84,7 @@ impl EqualSteps<'_> {
         self.passed.iter().map(|row| row.record.workload.batch)
     }
 
-    fn judged(&self, about: &PreparedStep) -> Vec<JudgedStep> {
+    fn judge_steps(&self, about: &PreparedStep) -> Vec<JudgedStep> {
         let tried = self.batches().map(|batch| (batch, true));
         let tried = tried.chain(self.refused.iter().map(|&batch| (batch, false)));
         let judged = tried.filter_map(|(batch, fitted)| {
@@ -94,7 +94,7 @@ impl EqualSteps<'_> {
         judged.collect()
     }
 
-    fn largest(&self, about: &PreparedStep) -> Vec<LargestBatch> {
+    fn largest_batches(&self, about: &PreparedStep) -> Vec<LargestBatch> {
         let passed: Vec<u64> = self.batches().collect();
         LargestBatch::new(self.variant, [&passed, &self.refused], about).into_iter().collect()
     }

@@ -90,9 +90,9 @@ impl ConvolutionSizes {
             inputs: input.channels() as f64,
             outputs: output.channels() as f64,
             seen: (input.channels() / conv.groups) as f64,
-            kernel: side(conv.window.kernel),
-            input_side: side(input.image()),
-            output_side: side(output.image()),
+            kernel: mean_side(conv.window.kernel),
+            input_side: mean_side(input.image()),
+            output_side: mean_side(output.image()),
         }
     }
 
@@ -226,6 +226,6 @@ impl ConvolutionSizes {
     }
 }
 
-fn side([height, width]: [usize; 2]) -> f64 {
+fn mean_side([height, width]: [usize; 2]) -> f64 {
     (height as f64 * width as f64).sqrt()
 }

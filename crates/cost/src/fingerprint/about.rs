@@ -157,7 +157,7 @@ impl PreparedStep<'_> {
         let of_batch = self.fingerprint.profiled.batch_out_of_distribution(batch);
         let reasons = self.reasons.iter().cloned().chain(of_batch);
         Prediction {
-            value: self.predicted(value),
+            value: self.to_value(value),
             interval: self.interval(batch, value),
             out_of_distribution: reasons.collect(),
         }
@@ -165,7 +165,7 @@ impl PreparedStep<'_> {
 
     /// The errors of predictions for such a network, tested when the fingerprint was fitted. None where that was not
     /// tested, which includes all steps but the profiled one.
-    pub fn expected(&self) -> Option<ExpectedError> {
+    pub fn expected_error(&self) -> Option<ExpectedError> {
         if !self.is_own_step {
             return None;
         }
@@ -180,26 +180,26 @@ impl PreparedStep<'_> {
 
     /// The memory that a step of `batch` samples needs, of the kind that [`PreparedStep::limit`] counts; all memory without
     /// a limit.
-    pub fn need(&self, batch: u64) -> Option<PredictedValue> {
-        self.predictor.need(batch.max(1)).map(|need| self.predicted(need))
+    pub fn needed_memory(&self, batch: u64) -> Option<PredictedValue> {
+        self.predictor.counted_need(batch.max(1)).map(|need| self.to_value(need))
     }
 
-    /// A lower bound of [`PreparedStep::need`], and the verdict for a step that needs no more. None where the bound is not
+    /// A lower bound of [`PreparedStep::needed_memory`], and the verdict for a step that needs no more. None where the bound is not
     /// faster to find than the need itself.
     pub fn at_least(&self, batch: u64) -> Option<(PredictedValue, Option<FitVerdict>)> {
         let LowerBound { need, verdict } = self.predictor.at_least(batch.max(1))?;
-        Some((self.predicted(need), verdict))
+        Some((self.to_value(need), verdict))
     }
 
     /// The memory that the allocator takes for the tensors alone of a step of `batch` samples; only from a
     /// simulation.
     pub fn tensors(&self, batch: u64) -> Option<PredictedValue> {
-        self.predictor.tensors(batch.max(1)).map(|tensors| self.predicted(tensors))
+        self.predictor.tensors(batch.max(1)).map(|tensors| self.to_value(tensors))
     }
 
     /// The least and the most that [`PreparedStep::tensors`] may be: they differ where the file of the network can be read in several ways.
     pub fn tensors_between(&self, batch: u64) -> Option<[PredictedValue; 2]> {
-        Some(self.predictor.tensors_between(batch.max(1))?.map(|tensors| self.predicted(tensors)))
+        Some(self.predictor.tensors_between(batch.max(1))?.map(|tensors| self.to_value(tensors)))
     }
 
     /// Whether a step of `batch` samples fits. Only memory fingerprints answer, if the limit is known or their
@@ -244,7 +244,7 @@ impl PreparedStep<'_> {
             // The whole is never less than the tensors shown next to it.
             low = low.max(tensors.min(high));
         }
-        let [low, high] = [low, high].map(|end| self.predicted(end));
+        let [low, high] = [low, high].map(|end| self.to_value(end));
         // A prior rests on no step that was profiled.
         Some(PredictionInterval {
             low,
@@ -253,7 +253,7 @@ impl PreparedStep<'_> {
         })
     }
 
-    fn predicted(&self, value: f64) -> PredictedValue {
+    fn to_value(&self, value: f64) -> PredictedValue {
         PredictedValue::new(self.fingerprint.subject.quantity, value)
     }
 }

@@ -65,7 +65,7 @@ impl Predictor for PreparedForest<'_> {
         self.forest.predict_row(&features(self.network, Workload { step: self.step, batch }))
     }
 
-    fn need(&self, batch: u64) -> Option<f64> {
+    fn counted_need(&self, batch: u64) -> Option<f64> {
         (self.quantity == Quantity::Memory).then(|| self.predict(batch))
     }
 }

@@ -99,7 +99,7 @@ impl MeasurementLedger {
     }
 
     /// How often the row at an index was repeated in this run.
-    pub fn repeated(&self, place: usize) -> u32 {
+    pub fn repetition_count(&self, place: usize) -> u32 {
         self.repeated.get(&place).copied().unwrap_or_default()
     }
 

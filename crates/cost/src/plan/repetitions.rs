@@ -80,7 +80,7 @@ impl Repetitions {
         let rows = ledger.rows().iter().enumerate();
         let wanted = self.repetitions;
         rows.filter(move |(place, row)| {
-            (1..wanted).contains(&(row.visits.len() as u32)) && ledger.repeated(*place) < wanted
+            (1..wanted).contains(&(row.visits.len() as u32)) && ledger.repetition_count(*place) < wanted
         })
     }
 
@@ -88,7 +88,7 @@ impl Repetitions {
     fn next_row(&self, ledger: &MeasurementLedger) -> Option<usize> {
         let free = |(_, row): &(usize, &RowRecord)| !ledger.is_busy(row);
         let first = |(place, row): &(usize, &RowRecord)| {
-            (ledger.repeated(*place), self.order.get(&(row.variant.clone(), row.workload)).copied(), *place)
+            (ledger.repetition_count(*place), self.order.get(&(row.variant.clone(), row.workload)).copied(), *place)
         };
         if let Some((place, _)) = self.due(ledger).filter(free).min_by_key(first) {
             return Some(place);
@@ -100,7 +100,7 @@ impl Repetitions {
         let doubts = doubts(ledger.rows());
         let rows = doubts.keys().map(|&place| (place, &ledger.rows()[place]));
         let open = |(place, row): &(usize, &RowRecord)| {
-            (1..most).contains(&(row.visits.len() as u32)) && ledger.repeated(*place) < most - 1
+            (1..most).contains(&(row.visits.len() as u32)) && ledger.repetition_count(*place) < most - 1
         };
         rows.filter(open).filter(free).min_by_key(first).map(|(place, _)| place)
     }
@@ -110,7 +110,7 @@ impl Repetitions {
     fn must_return(&self, ledger: &MeasurementLedger, seconds: f64) -> bool {
         let Some(budget) = self.budget else { return false };
         let owed = self.due(ledger).count();
-        measured(ledger) >= self.least && seconds + average(ledger, seconds) * owed as f64 >= budget
+        measured_count(ledger) >= self.least && seconds + average(ledger, seconds) * owed as f64 >= budget
     }
 
     fn budget_ending(&self, ledger: &MeasurementLedger, budget: f64) -> PlanEnding {
@@ -120,7 +120,7 @@ impl Repetitions {
     }
 }
 
-fn measured(ledger: &MeasurementLedger) -> usize {
+fn measured_count(ledger: &MeasurementLedger) -> usize {
     let ran = ledger.rows().iter().filter(|row| row.outcome != MeasurementOutcome::Skipped && !row.outcome.broken());
     ran.map(|row| (&row.variant, row.workload)).collect::<BTreeSet<_>>().len()
 }

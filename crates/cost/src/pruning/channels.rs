@@ -91,7 +91,7 @@ impl ChannelFollower<'_> {
             return None;
         }
         match self.network.facts(node).channels {
-            ChannelCoupling::Given => Some(self.fixed(&node.shape, UnprunableReason::Input)),
+            ChannelCoupling::Given => Some(self.fixed_channels(&node.shape, UnprunableReason::Input)),
             ChannelCoupling::Partner => None, // follows the tensor it is combined with
             ChannelCoupling::Filters(conv) => self.conv(node, conv),
             ChannelCoupling::Volumes(conv) => self.conv(node, conv),
@@ -99,7 +99,7 @@ impl ChannelFollower<'_> {
             ChannelCoupling::Features(_) => self.linear(node),
             ChannelCoupling::Rows(embedding) => Some(self.new_channels(node.shape.rank() - 1, embedding.width)),
             ChannelCoupling::Same | ChannelCoupling::Each(_) => self.input(node),
-            ChannelCoupling::Grouped { groups } => self.grouped(node, groups),
+            ChannelCoupling::Grouped { groups } => self.grouped_channels(node, groups),
             ChannelCoupling::Image => self.image(node),
             ChannelCoupling::Lost => {
                 self.fix_inputs(node, UnprunableReason::Mixed(node.name.as_str().into()));
@@ -109,20 +109,20 @@ impl ChannelFollower<'_> {
             ChannelCoupling::OtherAxes { axis } => self.on_other_axes(node, axis),
             ChannelCoupling::Tied => self.tie_elementwise(node),
             ChannelCoupling::Joined { axis } => self.concatenated(node, axis),
-            ChannelCoupling::Regrouped => self.regrouped(id, node),
+            ChannelCoupling::Regrouped => self.through_reshape(id, node),
             ChannelCoupling::Permuted(order) => self.input(node).map(|channels| TensorChannels {
                 // An order is a permutation of all axes, so the followed one is in it.
                 axis: order.iter().position(|&axis| axis == channels.axis).unwrap_or(channels.axis),
                 ..channels
             }),
-            ChannelCoupling::Part { axis, start, length } => self.part(node, axis, start..start + length),
+            ChannelCoupling::Part { axis, start, length } => self.part_of_axis(node, axis, start..start + length),
             ChannelCoupling::Reduced { axes, keep } => {
                 self.input(node).filter(|channels| !axes.contains(&channels.axis)).map(|channels| {
                     let before = axes.iter().filter(|&&axis| !keep && axis < channels.axis).count();
                     TensorChannels { axis: channels.axis - before, ..channels }
                 })
             }
-            ChannelCoupling::Multiplied => self.multiplied(node),
+            ChannelCoupling::Multiplied => self.attention_heads(node),
             ChannelCoupling::Remembered(layer) => {
                 let reason = UnprunableReason::Recurrent(node.name.as_str().into());
                 self.fix_inputs(node, reason.clone());
@@ -166,7 +166,7 @@ impl ChannelFollower<'_> {
     }
 
     /// Channels in groups, the same index of every group tied, so that all stay equally large.
-    fn grouped(&mut self, node: &Node, groups: usize) -> Option<TensorChannels> {
+    fn grouped_channels(&mut self, node: &Node, groups: usize) -> Option<TensorChannels> {
         let input = self.on_axis(node, 0)?;
         self.fold(&input.ids, input.ids.len() / groups, 1);
         Some(input)
@@ -202,7 +202,7 @@ impl ChannelFollower<'_> {
     }
 
     /// Channels on any axis, on this one those at `places`.
-    fn part(&mut self, node: &Node, axis: usize, places: Range<usize>) -> Option<TensorChannels> {
+    fn part_of_axis(&mut self, node: &Node, axis: usize, places: Range<usize>) -> Option<TensorChannels> {
         let input = self.input(node)?;
         if input.axis != axis {
             return Some(input);
@@ -264,7 +264,7 @@ impl ChannelFollower<'_> {
     }
 
     /// The heads of an attention, if its operands have them: each head is multiplied separately.
-    fn multiplied(&mut self, node: &Node) -> Option<TensorChannels> {
+    fn attention_heads(&mut self, node: &Node) -> Option<TensorChannels> {
         let rank = node.shape.rank();
         let aligned = |id: NodeId| {
             let channels = self.tensors[id.index()].clone()?;
@@ -297,7 +297,7 @@ impl ChannelFollower<'_> {
     /// Follows channels through a reshape. In a merged axis, each is repeated along the other axis. Of a split axis
     /// one part shrinks: the innermost, as in a channel shuffle, or the innermost that no matrix product multiplies,
     /// as the heads of an attention. Positions that are equal along it are tied.
-    fn regrouped(&mut self, id: NodeId, node: &Node) -> Option<TensorChannels> {
+    fn through_reshape(&mut self, id: NodeId, node: &Node) -> Option<TensorChannels> {
         let input = self.input(node)?;
         let dims = self.network.input_of(node, 0).dims();
         let outer: usize = dims[..input.axis].iter().product();
@@ -416,7 +416,7 @@ impl ChannelFollower<'_> {
         TensorChannels { axis, ids: self.union.add_channels(length).collect() }
     }
 
-    fn fixed(&mut self, shape: &Shape, reason: UnprunableReason) -> TensorChannels {
+    fn fixed_channels(&mut self, shape: &Shape, reason: UnprunableReason) -> TensorChannels {
         let channels = self.new_channels(0, shape.channels());
         self.union.fix(&channels.ids, reason);
         channels

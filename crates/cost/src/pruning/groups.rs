@@ -43,7 +43,7 @@ impl DependencyGroups {
         let mut groups = DependencyGroups {
             members: vec![GroupMembers::default(); reasons.len()],
             reasons,
-            layers: layers::ranked(network, &tensors),
+            layers: layers::ranked_layers(network, &tensors),
             widths: Vec::new(),
             accounts: Vec::new(),
             tensors,
@@ -85,7 +85,7 @@ impl DependencyGroups {
         for (id, node) in network.iter() {
             let output = self.tensors[id.index()].as_ref();
             let Some(account) = ParameterAccount::new(network, node, output) else { continue };
-            let inputs = if account.inputs > 0 { self.reads(network, node) } else { Vec::new() };
+            let inputs = if account.inputs > 0 { self.groups_read(network, node) } else { Vec::new() };
             let outputs = output.filter(|channels| channels.ids.len() as u64 == account.outputs);
             let mut taken: BTreeMap<GroupId, (u64, u64)> = BTreeMap::new();
             inputs.iter().for_each(|(group, count)| taken.entry(*group).or_default().0 += u64::from(*count));
@@ -100,7 +100,7 @@ impl DependencyGroups {
     }
 
     /// Groups on the axis that the weights of `node` span, with the number of positions of each.
-    fn reads(&self, network: &Network, node: &Node) -> Vec<(GroupId, u32)> {
+    fn groups_read(&self, network: &Network, node: &Node) -> Vec<(GroupId, u32)> {
         let Some(input) = &self.tensors[node.inputs[0].index()] else { return Vec::new() };
         let spans = network.facts(node).weights.first().map(|weight| weight.spans);
         let axis = match spans {

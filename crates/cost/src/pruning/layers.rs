@@ -23,11 +23,11 @@ pub(super) struct RankedFilter {
 /// The ranked layers of `network`, in the order they run. A convolution on a shortcut follows the block it bridges. A
 /// fully connected layer ranks only outputs that no earlier layer ranks: every block of a transformer writes its
 /// width.
-pub(super) fn ranked(network: &Network, tensors: &[Option<TensorChannels>]) -> Vec<RankedLayer> {
+pub(super) fn ranked_layers(network: &Network, tensors: &[Option<TensorChannels>]) -> Vec<RankedLayer> {
     let shortcuts = shortcuts(network);
     let mut known: BTreeSet<GroupId> = BTreeSet::new();
     let mut layers = Vec::new();
-    let is_ranked = network.ranked();
+    let is_ranked = network.ranked_nodes();
     for (id, node) in network.iter() {
         let Some(channels) = &tensors[id.index()] else { continue };
         if !is_ranked[id.index()] || shortcuts.contains(&id) {
@@ -71,7 +71,7 @@ fn shortcuts(network: &Network) -> Vec<NodeId> {
         .filter_map(|sum| {
             let [a, b] = [source(network, sum.inputs[0])?, source(network, sum.inputs[1])?];
             let (short, long) = if depths[a.index()] < depths[b.index()] { (a, b) } else { (b, a) };
-            (depths[short.index()] < depths[long.index()] && !depends(network, long, short)).then_some(short)
+            (depths[short.index()] < depths[long.index()] && !depends_on(network, long, short)).then_some(short)
         })
         .collect()
 }
@@ -106,7 +106,7 @@ fn source(network: &Network, mut id: NodeId) -> Option<NodeId> {
 }
 
 /// Whether `late` reads `early`, directly or through others.
-fn depends(network: &Network, late: NodeId, early: NodeId) -> bool {
+fn depends_on(network: &Network, late: NodeId, early: NodeId) -> bool {
     let mut reached = vec![false; network.nodes().len()];
     reached[late.index()] = true;
     for (id, node) in network.iter().rev() {

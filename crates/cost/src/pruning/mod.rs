@@ -81,7 +81,7 @@ impl<'a> Pruner<'a> {
         let order = self.order(ranking);
         for too_large in [false, true] {
             for &group in &order {
-                if walk.arrived() || too_large && walk.is_near() {
+                if walk.is_at_goal() || too_large && walk.is_near() {
                     break;
                 }
                 if walk.allows(group) && (too_large || !walk.leads_too_far(group)) {
@@ -125,7 +125,7 @@ impl<'a> Pruner<'a> {
 
     /// All ranked groups by the lowest score of their filters, lowest first; ties in the order in which layers run.
     fn order(&self, ranking: &FilterRanking) -> Vec<GroupId> {
-        let scored = ranking.scored(&self.groups.layers);
+        let scored = ranking.scored_filters(&self.groups.layers);
         let mut order: Vec<(f64, GroupId)> = scored.map(|(score, filter)| (score, filter.group)).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         order.into_iter().map(|(_, group)| group).collect()

@@ -94,7 +94,7 @@ impl FilterRanking {
     }
 
     /// The layers whose filters could go, but have no scores.
-    pub fn skipped<'a>(&'a self, pruner: &'a Pruner) -> impl Iterator<Item = &'a str> {
+    pub fn skipped_layers<'a>(&'a self, pruner: &'a Pruner) -> impl Iterator<Item = &'a str> {
         let layers = self.0.iter().zip(&pruner.groups.layers);
         let skipped = layers.filter(|(scores, layer)| scores.is_empty() && pruner.could_go(layer));
         skipped.map(|(_, layer)| pruner.network.node(layer.node).name.as_str())
@@ -110,7 +110,10 @@ impl FilterRanking {
     }
 
     /// Every filter that has a score, with it, in the order in which layers run.
-    pub(super) fn scored<'a>(&'a self, layers: &'a [RankedLayer]) -> impl Iterator<Item = (f64, &'a RankedFilter)> {
+    pub(super) fn scored_filters<'a>(
+        &'a self,
+        layers: &'a [RankedLayer],
+    ) -> impl Iterator<Item = (f64, &'a RankedFilter)> {
         let layers = self.0.iter().zip(layers);
         layers.flat_map(|(scores, layer)| scores.iter().copied().zip(&layer.filters))
     }

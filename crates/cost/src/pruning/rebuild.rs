@@ -14,7 +14,7 @@ pub(super) fn rebuild(network: &Network, groups: &DependencyGroups, gone: &[bool
         let new = builder.add(&node.name, left.op(id, node), &inputs)?;
         debug_assert_eq!(builder.shape(new), &left.shape(id, node), "{} keeps the channels its groups keep", node.name);
         if let Some(trained) = node.trained {
-            builder.set_trained(new, left.trained(id, node).unwrap_or(trained));
+            builder.set_trained(new, left.trained_elements(id, node).unwrap_or(trained));
         }
         if let Some(owner) = node.shares {
             builder.share(new, ids[owner.index()])?;
@@ -79,7 +79,7 @@ impl RemainingChannels<'_> {
     }
 
     /// Remaining trained elements of a node that has another number of them than its operation implies.
-    fn trained(&self, id: NodeId, node: &Node) -> Option<u64> {
+    fn trained_elements(&self, id: NodeId, node: &Node) -> Option<u64> {
         let account = ParameterAccount::new(self.network, node, self.groups.tensors[id.index()].as_ref())?;
         let left =
             |id: NodeId| self.groups.tensors[id.index()].as_ref().map(|channels| self.count(&channels.ids) as u64);

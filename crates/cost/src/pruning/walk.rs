@@ -89,7 +89,7 @@ impl<'a> PruningWalk<'a> {
     }
 
     /// Whether the goal is reached.
-    pub fn arrived(&self) -> bool {
+    pub fn is_at_goal(&self) -> bool {
         self.left <= self.goal.parameters
     }
 
@@ -156,7 +156,7 @@ impl<'a> PruningWalk<'a> {
     /// Why pruning stopped short of its goal or overshot it, if it did.
     pub fn limit(&self) -> Option<PruningLimit> {
         // Without any parameters the goal would count as reached at the start.
-        if self.arrived() && (self.total > 0 || self.goal.percent <= 0.0) {
+        if self.is_at_goal() && (self.total > 0 || self.goal.percent <= 0.0) {
             return (self.left < self.goal.least).then_some(PruningLimit::Together);
         }
         if self.groups.reasons.iter().any(|reason| matches!(reason, Some(UnprunableReason::TooMany(_)))) {

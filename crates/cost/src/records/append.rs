@@ -1,7 +1,7 @@
 //! Appends rows one by one, so that no measurement is lost, and checks beforehand that the folder is writable.
 
 use super::columns::{self, MissingColumn, RowColumn, RowLine};
-use super::contents::{RowFileContents, malformed, reader};
+use super::contents::{RowFileContents, malformed_error, reader};
 use super::dialect::{NONE, SEPARATOR, check_cell};
 use super::log::{RowLog, log_file, read};
 use super::record::RowRecord;
@@ -131,7 +131,7 @@ impl RowFile {
             return Ok(String::new());
         }
         let mut reader = reader(text);
-        let names = reader.headers().map_err(|cause| malformed(&self.path, &cause))?.clone();
+        let names = reader.headers().map_err(|cause| malformed_error(&self.path, &cause))?.clone();
         let place = |column: &RowColumn| names.iter().position(|name| name == column.name);
         let places: Vec<Option<usize>> = columns::columns_of(self.variable).map(place).collect();
         let unsaid = |column: &RowColumn| column.lacking != MissingColumn::Unknown && place(column).is_none();
@@ -140,7 +140,7 @@ impl RowFile {
         }
         let mut modern = columns::header(self.variable) + "\n";
         for cells in reader.records() {
-            let cells = cells.map_err(|cause| malformed(&self.path, &cause))?;
+            let cells = cells.map_err(|cause| malformed_error(&self.path, &cause))?;
             let cell = |place: &Option<usize>| place.and_then(|place| cells.get(place)).unwrap_or(NONE).to_owned();
             modern += &row(&places.iter().map(cell).collect::<Vec<_>>());
         }

@@ -1,7 +1,7 @@
 //! The columns of all files of rows, in one table that headers, readers and writers use.
 
 use super::cells::RowCell;
-use super::dialect::{NONE, SEPARATOR, join_words, written};
+use super::dialect::{NONE, SEPARATOR, join_words, optional_text};
 use super::layer::{LayerOperation, LayerRecord, node_cell};
 use super::record::{MeasurementOutcome, MemoryColumns, RowReading, RowRecord};
 use super::variant::Variant;
@@ -76,8 +76,8 @@ const COLUMNS: &[RowColumn] = &[
     column("net_name", ALL, Refused, CellFormat::Line(read_network, |line| line.record.variant.network.clone())),
     column("model", ALL, Refused, CellFormat::Line(read_model, |line| line.record.file.display().to_string())),
     column("stage", ALL, Assumed, CellFormat::Line(read_stage, |line| line.record.workload.step.stage.to_string())),
-    column("steps", ALL, Unknown, CellFormat::Line(read_steps, |line| written(line.record.steps))),
-    column("spread", ALL, Unknown, CellFormat::Line(read_spread, |line| written(line.record.spread))),
+    column("steps", ALL, Unknown, CellFormat::Line(read_steps, |line| optional_text(line.record.steps))),
+    column("spread", ALL, Unknown, CellFormat::Line(read_spread, |line| optional_text(line.record.spread))),
     column("visits", LATENCY, Unknown, CellFormat::Line(read_visits, |line| join_words(&line.record.visits, " "))),
     column("mem_heap", MEMORY, Unknown, CellFormat::Memory(|memory| &mut memory.heap)),
     column("node", LAYERS, Refused, CellFormat::Line(read_node, write_node)),
@@ -121,7 +121,9 @@ impl RowColumn {
             CellFormat::Memory(field) => {
                 let mib = match self.lacking {
                     MissingColumn::Unknown => cell.optional()?,
-                    MissingColumn::Refused | MissingColumn::Assumed => cell.measured(line.record.outcome.passed())?,
+                    MissingColumn::Refused | MissingColumn::Assumed => {
+                        cell.measured_number(line.record.outcome.passed())?
+                    }
                 };
                 if let RowReading::Memory(memory) = &mut line.record.reading {
                     *field(memory) = mib.map(Bytes::from_mib);
@@ -134,8 +136,10 @@ impl RowColumn {
     fn write(&self, line: &RowLine) -> String {
         match (&self.content, line.record.reading) {
             (CellFormat::Line(_, write), _) => write(line),
-            (CellFormat::Operation(_, write), _) => written(line.operation.as_ref().map(write)),
-            (CellFormat::Memory(field), RowReading::Memory(mut memory)) => written(field(&mut memory).map(Bytes::mib)),
+            (CellFormat::Operation(_, write), _) => optional_text(line.operation.as_ref().map(write)),
+            (CellFormat::Memory(field), RowReading::Memory(mut memory)) => {
+                optional_text(field(&mut memory).map(Bytes::mib))
+            }
             (CellFormat::Memory(_), RowReading::Latency(_)) => NONE.to_owned(),
         }
     }
@@ -201,14 +205,14 @@ fn read_outcome(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
 }
 
 fn read_latency(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
-    let milliseconds = cell.measured(line.record.outcome.passed())?;
+    let milliseconds = cell.measured_number(line.record.outcome.passed())?;
     line.record.reading = RowReading::Latency(milliseconds.map(Milliseconds));
     Ok(())
 }
 
 fn write_latency(line: &RowLine) -> String {
     match line.record.reading {
-        RowReading::Latency(latency) => written(latency.map(|latency| latency.0)),
+        RowReading::Latency(latency) => optional_text(latency.map(|latency| latency.0)),
         RowReading::Memory(_) => NONE.to_owned(),
     }
 }
@@ -219,7 +223,7 @@ fn check_variable(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
         return Ok(());
     }
     let mixed = Error::input(format!("a {found} row among {expected} rows"));
-    Err(cell.place(mixed).help("move it to the folder of its kind"))
+    Err(cell.with_place(mixed).help("move it to the folder of its kind"))
 }
 
 fn read_batch(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
@@ -244,13 +248,14 @@ fn read_model(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     let known_ending = file.extension().is_some_and(|ending| ending == "py" || ending == "onnx");
     let stem = file.file_stem().and_then(|stem| stem.to_str()).filter(|_| known_ending);
     let stem = stem.ok_or_else(|| cell.wrong("the path of a .onnx or .py file"))?;
-    let variant = Variant::parse(stem, [line.record.variant.network.as_str()]).map_err(|error| cell.place(error))?;
+    let variant =
+        Variant::parse(stem, [line.record.variant.network.as_str()]).map_err(|error| cell.with_place(error))?;
     (line.record.variant, line.record.file) = (variant, file);
     Ok(())
 }
 
 fn read_stage(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
-    line.record.workload.step.stage = Stage::parse(cell.text).map_err(|error| cell.place(error))?;
+    line.record.workload.step.stage = Stage::parse(cell.text).map_err(|error| cell.with_place(error))?;
     Ok(())
 }
 
@@ -258,7 +263,7 @@ fn read_stage(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
 fn read_step(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     let step = &mut line.record.workload.step;
     if cell.text != NONE {
-        *step = Step::from_cell(step.stage, cell.text).map_err(|error| cell.place(error))?;
+        *step = Step::from_cell(step.stage, cell.text).map_err(|error| cell.with_place(error))?;
     }
     Ok(())
 }
@@ -290,7 +295,7 @@ fn read_node(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
 }
 
 fn write_node(line: &RowLine) -> String {
-    written(line.operation.as_ref().map(|operation| node_cell(&operation.node)))
+    optional_text(line.operation.as_ref().map(|operation| node_cell(&operation.node)))
 }
 
 fn read_op(cell: &RowCell<'_>, operation: &mut LayerOperation) -> Result<()> {

@@ -63,11 +63,11 @@ impl RowFileContents {
             return Ok(RowFileContents { torn: (!text.is_empty()).then_some(1), bytes: 0, ..contents });
         }
         let mut reader = reader(text);
-        let names = reader.headers().map_err(|cause| malformed(file, &cause))?.clone();
+        let names = reader.headers().map_err(|cause| malformed_error(file, &cause))?.clone();
         let header = RowHeader::check(file, names, variable)?;
         let mut rows = reader.records().peekable();
         while let Some(cells) = rows.next() {
-            let cells = cells.map_err(|cause| malformed(file, &cause))?;
+            let cells = cells.map_err(|cause| malformed_error(file, &cause))?;
             let position = cells.position().map(|at| LinePosition::from_csv(text, at));
             let position = position.unwrap_or(LinePosition { line: 1, start: 0 });
             let unended = rows.peek().is_none() && !text.ends_with('\n');
@@ -127,7 +127,7 @@ pub(super) fn reader(text: &str) -> csv::Reader<&[u8]> {
 }
 
 /// The error of a text that [`reader`] cannot split.
-pub(super) fn malformed(file: &Path, cause: &csv::Error) -> Error {
+pub(super) fn malformed_error(file: &Path, cause: &csv::Error) -> Error {
     Error::input(format!("the rows cannot be separated: {cause}")).file(file)
 }
 

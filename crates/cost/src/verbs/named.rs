@@ -54,7 +54,7 @@ impl NamedNetwork {
             return Ok(NamedNetwork { network, remarks: NetworkRemarks { warnings, notes: Vec::new() } });
         }
         match word.split_once('@') {
-            Some((name, level)) => pruned(&build_known(name, dataset, extents)?, parse_level(name, level)?),
+            Some((name, level)) => prune_at_random(&build_known(name, dataset, extents)?, parse_level(name, level)?),
             None => {
                 Ok(NamedNetwork { network: build_known(word, dataset, extents)?, remarks: NetworkRemarks::default() })
             }
@@ -141,7 +141,7 @@ pub(super) fn check_own_name(name: &str) -> Result<()> {
 /// Refuses an unknown name, and suggests a file of that name if there is one, a known name that it was mistyped from, or how to export it.
 fn check_name(name: &str) -> Result<()> {
     zoo::check_name(name).map_err(|unknown| {
-        unknown.help(match (near(name), mistyped(name)) {
+        unknown.help(match (near(name), similar_name(name)) {
             (Some(file), _) => format!("a file is named with path and ending: {file}"),
             (None, Some(known)) => format!("did you mean \"{known}\"?"),
             (None, None) => exporting::advice(name),
@@ -151,7 +151,7 @@ fn check_name(name: &str) -> Result<()> {
 
 /// The known name that this one was mistyped from. Numbers and single letters tell networks of a family apart, which are never meant
 /// for each other: vgg11_bn is no vgg16_bn, vit_l_16 no vit_b_16.
-fn mistyped(name: &str) -> Option<&'static str> {
+fn similar_name(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     let name = name.as_str();
     let telling = |name: &str| {
@@ -163,11 +163,11 @@ fn mistyped(name: &str) -> Option<&'static str> {
     let alike = zoo::names().filter(|known| telling(known) == telling(name));
     let known = nearest(name, alike)?;
     // Another word of a family, such as convnext_small for convnext_tiny, is no slip of a finger.
-    (known.len().abs_diff(name.len()) < 3 && shared(known, name) + 2 >= known.len()).then_some(known)
+    (known.len().abs_diff(name.len()) < 3 && shared_letters(known, name) + 2 >= known.len()).then_some(known)
 }
 
 /// Letters that two words have in common at their beginnings and ends.
-fn shared(one: &str, other: &str) -> usize {
+fn shared_letters(one: &str, other: &str) -> usize {
     let pairs = || one.chars().zip(other.chars());
     let back = one.chars().rev().zip(other.chars().rev());
     pairs().take_while(|(a, b)| a == b).count() + back.take_while(|(a, b)| a == b).count()
@@ -201,7 +201,7 @@ fn parse_level(name: &str, word: &str) -> Result<u8> {
 }
 
 /// Prunes at random, always with the same result.
-fn pruned(network: &Network, level: u8) -> Result<NamedNetwork> {
+fn prune_at_random(network: &Network, level: u8) -> Result<NamedNetwork> {
     let pruner = Pruner::new(network);
     let ranking = FilterRanking::random(&pruner, &mut generator(0, network.name(), level, 0));
     let pruned = pruner.prune(&ranking, PruningGoal::percent(network, f64::from(level)))?;
@@ -227,7 +227,7 @@ mod tests {
         for (typed, meant) in
             [("resnet81", "resnet18"), ("ResNet18", "resnet18"), ("vgg61_bn", "vgg16_bn"), ("goglenet", "googlenet")]
         {
-            assert_eq!(mistyped(typed), Some(meant), "{typed}");
+            assert_eq!(similar_name(typed), Some(meant), "{typed}");
         }
         // Networks of torchvision and timm by themselves.
         for other in [
@@ -240,7 +240,7 @@ mod tests {
             "regnet_x_400mf",
             "resnet26",
         ] {
-            assert_eq!(mistyped(other), None, "{other}");
+            assert_eq!(similar_name(other), None, "{other}");
         }
     }
 }

@@ -97,7 +97,7 @@ impl Verb for Prune {
         let pruner = Pruner::keeping(&network, keeps, self.equal_parts);
         let draws = &mut generator(self.seed, network.name(), self.level.round() as u8, 0);
         let ranking = FilterRanking::by(self.mode, &pruner, draws, &magnitudes)?;
-        for layer in ranking.skipped(&pruner) {
+        for layer in ranking.skipped_layers(&pruner) {
             context.warn(format!(
                 "the weights of {layer} are computed while the network runs: its filters are not ranked"
             ));

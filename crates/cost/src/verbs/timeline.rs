@@ -11,7 +11,11 @@ const LARGEST: usize = 10;
 /// The chart, the operation at the peak, and the largest tensors there; `what` names the step, `limit` is the memory
 /// limit.
 pub(super) fn blocks(timeline: &MemoryTimeline, what: &str, limit: Option<Bytes>) -> Vec<Block> {
-    vec![Block::Chart(chart(timeline, what, limit)), Block::Text(at_peak(timeline)), Block::Table(largest(timeline))]
+    vec![
+        Block::Chart(chart(timeline, what, limit)),
+        Block::Text(at_peak(timeline)),
+        Block::Table(largest_tensors_table(timeline)),
+    ]
 }
 
 /// The limit is drawn only up to this multiple of the allocator's reserved memory.
@@ -86,7 +90,7 @@ pub(super) fn at_peak(timeline: &MemoryTimeline) -> String {
 }
 
 /// The largest tensors that are alive at the peak.
-pub(super) fn largest(timeline: &MemoryTimeline) -> Table {
+pub(super) fn largest_tensors_table(timeline: &MemoryTimeline) -> Table {
     let whole = peak(timeline).total().0 as f64;
     TableBuilder::new("The largest tensors at the peak", timeline.alive.tensors.iter().take(LARGEST))
         .text("layer", "layer", |tensor| tensor.layer.clone())
@@ -121,7 +125,7 @@ pub(super) fn json(timeline: &MemoryTimeline) -> Value {
         "peak": timeline.peak,
         "peak_bytes": peak(timeline).total().0,
         "reserved_bytes": timeline.alive.reserved.0,
-        "largest": largest(timeline).to_json(),
+        "largest": largest_tensors_table(timeline).to_json(),
         "operations": entries.collect::<Value>(),
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn certainty_text(probability: f64) -> String {
 }
 
 /// "fits (97.0 %)", "does not fit (> 99.9 %)", "open (62.0 % fits)": each with the probability of the statement.
-pub(super) fn called(FitVerdict { call, fits }: FitVerdict) -> String {
+pub(super) fn decision_text(FitVerdict { call, fits }: FitVerdict) -> String {
     match call {
         FitDecision::Fits => format!("fits ({})", certainty_text(fits)),
         FitDecision::DoesNotFit => format!("does not fit ({})", certainty_text(1.0 - fits)),
@@ -64,7 +64,7 @@ pub(super) fn place(asked: Option<Bytes>, limit: Option<MemoryLimit>, device: &s
 }
 
 /// "31.0 ms – 39.2 ms".
-pub(super) fn ends(prediction: &Prediction) -> Cell {
+pub(super) fn interval_cell(prediction: &Prediction) -> Cell {
     prediction.interval.map(|PredictionInterval { low, high, .. }| format!("{low} – {high}")).into()
 }
 
@@ -78,7 +78,7 @@ mod tests {
             [1.0, 0.9991, 0.999, 0.5, 0.0].map(certainty_text),
             ["> 99.9 %", "> 99.9 %", "99.9 %", "50.0 %", "< 0.1 %"]
         );
-        assert_eq!(called(FitVerdict { fits: 0.0, call: FitDecision::DoesNotFit }), "does not fit (> 99.9 %)");
-        assert_eq!(called(FitVerdict { fits: 0.62, call: FitDecision::Borderline }), "open (62.0 % fits)");
+        assert_eq!(decision_text(FitVerdict { fits: 0.0, call: FitDecision::DoesNotFit }), "does not fit (> 99.9 %)");
+        assert_eq!(decision_text(FitVerdict { fits: 0.62, call: FitDecision::Borderline }), "open (62.0 % fits)");
     }
 }

@@ -149,7 +149,7 @@ impl WantedStep {
             writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
             ..Outline::default()
         };
-        let places = networks.iter().map(|word| asked::place(word));
+        let places = networks.iter().map(|word| asked::folder_of(word));
         let outline =
             outline.check_value(key, move || bare.first().map_or(Ok(()), |folder| Err(asked::no_networks(folder))));
         let outline = outline.check_value(key, move || names.iter().try_for_each(|name| named::check(name)));

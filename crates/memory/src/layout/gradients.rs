@@ -41,7 +41,7 @@ fn handed_on(
 ) -> Option<TensorLayout> {
     let read = &layouts[node.inputs[index].index()];
     let contiguous = || TensorLayout::contiguous(read.sizes().to_vec());
-    let followed = || arrived.map(|arrived| arrived.followed(read.sizes().to_vec()));
+    let followed = || arrived.map(|arrived| arrived.with_sizes(read.sizes().to_vec()));
     match network.facts(node).nature {
         OperationNature::Movement => movement_gradient(node, read, arrived),
         OperationNature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
@@ -80,9 +80,9 @@ fn movement_gradient(node: &Node, read: &TensorLayout, arrived: Option<&TensorLa
         };
         arrived.map(|arrived| last(arrived).unwrap_or_else(contiguous))
     } else if let Op::Transpose { order } = op {
-        arrived.map(|arrived| arrived.permuted(&inverse(order)))
+        arrived.map(|arrived| arrived.permute(&inverse(order)))
     } else if let Op::Flatten | Op::Reshape(_) = op {
-        arrived.map(|arrived| arrived.viewed(read.sizes()).unwrap_or_else(contiguous))
+        arrived.map(|arrived| arrived.view_as(read.sizes()).unwrap_or_else(contiguous))
     } else if let Op::Concat { .. } = op {
         arrived.map(|arrived| arrived.cut(read.sizes().to_vec(), 0, 1))
     } else {
@@ -159,7 +159,7 @@ mod tests {
         // [128, 4, 1, 16].
         assert_eq!(arriving[sum.index()], Some(image.clone()));
         let turned = arriving[layer.index()].clone().unwrap();
-        assert_eq!(turned, image.permuted(&[1, 2, 0]));
+        assert_eq!(turned, image.permute(&[1, 2, 0]));
         assert!(!turned.folds_before(1));
         // The first that reaches the image is the sum's.
         assert_eq!(arriving[1], Some(image));

@@ -46,7 +46,7 @@ impl TensorLayout {
     }
 
     /// Of other sizes, without gaps, axes in the order they have here.
-    pub fn followed(&self, sizes: Vec<u64>) -> Self {
+    pub fn with_sizes(&self, sizes: Vec<u64>) -> Self {
         let mut order: Vec<usize> = (0..self.sizes.len()).collect();
         if sizes.len() != order.len() || self.strides.contains(&0) {
             return TensorLayout::contiguous(sizes);
@@ -113,7 +113,7 @@ impl TensorLayout {
     }
 
     /// Axes in another order; the batch stays in front.
-    pub fn permuted(&self, order: &[usize]) -> Self {
+    pub fn permute(&self, order: &[usize]) -> Self {
         let moved = |axes: &[u64]| std::iter::once(axes[0]).chain(order.iter().map(|&axis| axes[axis + 1])).collect();
         TensorLayout { sizes: moved(&self.sizes), strides: moved(&self.strides) }
     }
@@ -126,14 +126,14 @@ impl TensorLayout {
     }
 
     /// Axes of length 1 repeated.
-    pub fn expanded(&self, sizes: Vec<u64>) -> Self {
+    pub fn expand(&self, sizes: Vec<u64>) -> Self {
         let repeated = |axis: usize| if self.sizes[axis] == sizes[axis] { self.strides[axis] } else { 0 };
         let strides = (0..sizes.len()).map(repeated).collect();
         TensorLayout { sizes, strides }
     }
 
     /// The same elements as other axes, where that needs no copy.
-    pub fn viewed(&self, sizes: &[u64]) -> Option<Self> {
+    pub fn view_as(&self, sizes: &[u64]) -> Option<Self> {
         let mut strides = vec![0; sizes.len()];
         let (mut open, mut end) = (sizes.len(), self.sizes.len());
         while end > 0 {
@@ -161,9 +161,9 @@ impl TensorLayout {
 
     /// The same where the batch and the axis behind it are one axis of the tensor.
     pub fn viewed_joining(&self, sizes: &[u64]) -> Option<Self> {
-        let [batch, first, rest @ ..] = sizes else { return self.viewed(sizes) };
+        let [batch, first, rest @ ..] = sizes else { return self.view_as(sizes) };
         let joined: Vec<u64> = [batch * first].iter().chain(rest).copied().collect();
-        self.viewed(&joined)?.viewed(sizes)
+        self.view_as(&joined)?.view_as(sizes)
     }
 
     /// Whether the elements of an axis are adjacent in memory, and there are several.
@@ -180,7 +180,7 @@ impl TensorLayout {
     pub fn folds_before(&self, kept: usize) -> bool {
         let cut = self.sizes.len().saturating_sub(kept);
         let folded = [self.sizes[..cut].iter().product()].into_iter().chain(self.sizes[cut..].iter().copied());
-        self.viewed(&folded.collect::<Vec<_>>()).is_some()
+        self.view_as(&folded.collect::<Vec<_>>()).is_some()
     }
 
     /// After how many axes the batch must be so that all but the last can be viewed as one, if that is possible.
@@ -207,30 +207,30 @@ mod tests {
     fn views_are_what_pytorch_can_view() {
         // torch.empty(2, 5, 3, 4, 6).permute(0, 2, 3, 1, 4)[:, 0] of tokens x 3 x heads x features; .stride() and the
         // result of .view().
-        let whole = TensorLayout::contiguous(vec![2, 5, 3, 4, 6]).permuted(&[1, 2, 0, 3]);
-        let query = whole.cut(vec![2, 1, 4, 5, 6], 1, 1).viewed(&[2, 4, 5, 6]).unwrap();
+        let whole = TensorLayout::contiguous(vec![2, 5, 3, 4, 6]).permute(&[1, 2, 0, 3]);
+        let query = whole.cut(vec![2, 1, 4, 5, 6], 1, 1).view_as(&[2, 4, 5, 6]).unwrap();
         assert_eq!(query.strides, [360, 6, 72, 1]);
-        assert!(query.viewed(&[8, 5, 6]).is_none() && !query.folds_before(2) && !query.is_contiguous());
+        assert!(query.view_as(&[8, 5, 6]).is_none() && !query.folds_before(2) && !query.is_contiguous());
         // A batch of one has no distance.
         let one = TensorLayout { sizes: vec![1, 4, 5, 6], strides: vec![360, 6, 72, 1] };
         assert!(one.folds_before(2));
         // Turned back, heads and features are one axis.
-        let turned = TensorLayout::dense(vec![2, 4, 5, 6], &[0, 2, 1, 3]).permuted(&[1, 0, 2]);
+        let turned = TensorLayout::dense(vec![2, 4, 5, 6], &[0, 2, 1, 3]).permute(&[1, 0, 2]);
         assert!(turned.is_contiguous());
-        assert_eq!(turned.viewed(&[2, 5, 24]), Some(TensorLayout::contiguous(vec![2, 5, 24])));
+        assert_eq!(turned.view_as(&[2, 5, 24]), Some(TensorLayout::contiguous(vec![2, 5, 24])));
         // Tokens first, which [2, 5, 24] is no view of but [5, 2, 24] is.
         let first = TensorLayout::with_batch_after(vec![2, 5, 24], 1);
         assert_eq!(first.strides, [24, 48, 1]);
         assert_eq!((first.folds_before(1), first.folds_behind()), (false, Some(1)));
         assert_eq!((TensorLayout::contiguous(vec![2, 5, 24]).folds_behind(), whole.folds_behind()), (Some(0), None));
-        let repeated = TensorLayout::contiguous(vec![1, 5, 5, 3]).expanded(vec![2, 5, 5, 3]);
-        assert!(repeated.viewed(&[50, 3]).is_none() && repeated.viewed(&[2, 25, 3]).is_some());
+        let repeated = TensorLayout::contiguous(vec![1, 5, 5, 3]).expand(vec![2, 5, 5, 3]);
+        assert!(repeated.view_as(&[50, 3]).is_none() && repeated.view_as(&[2, 25, 3]).is_some());
     }
 
     #[test]
     fn images_keep_their_channels_last() {
-        let image = TensorLayout::contiguous(vec![2, 7, 7, 8]).permuted(&[2, 0, 1]);
-        assert!(image.is_channels_last() && image.followed(vec![2, 8, 7, 7]) == image);
+        let image = TensorLayout::contiguous(vec![2, 7, 7, 8]).permute(&[2, 0, 1]);
+        assert!(image.is_channels_last() && image.with_sizes(vec![2, 8, 7, 7]) == image);
         assert!(!TensorLayout::contiguous(vec![2, 8, 7, 7]).is_channels_last());
         // Half of the channels, adjacent to the others.
         let half = image.cut(vec![2, 4, 7, 7], 1, 1);

@@ -72,7 +72,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&TensorLayout], (math, reads_r
     match &node.op {
         Op::Parameter(_) | Op::Embedding(Embedding { fixed: Some(_), .. }) => {
             let once = std::iter::once(1).chain(sizes[1..].iter().copied()).collect();
-            TensorLayout::contiguous(once).expanded(sizes)
+            TensorLayout::contiguous(once).expand(sizes)
         }
         Op::Conv(_) if reads_row => TensorLayout::contiguous(sizes),
         Op::Conv3d(conv) if conv.window.moves_by_frames() && inputs[0].is_of_frames() => TensorLayout::of_frames(sizes),
@@ -85,21 +85,21 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&TensorLayout], (math, reads_r
         Op::Activation(_) | Op::Cast(_) | Op::Binary(_) | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => {
             // An expanded operand does not decide the layout.
             let first = inputs.iter().find(|input| input.has(&sizes));
-            first.map_or_else(|| TensorLayout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
+            first.map_or_else(|| TensorLayout::contiguous(sizes.clone()), |first| first.with_sizes(sizes.clone()))
         }
         // In place, or in a clone.
-        Op::Unknown(unknown) if unknown.is_assignment() && inputs[0].has(&sizes) => inputs[0].followed(sizes),
+        Op::Unknown(unknown) if unknown.is_assignment() && inputs[0].has(&sizes) => inputs[0].with_sizes(sizes),
         Op::Flatten | Op::Reshape(_) => {
             let view = reshape_view(node, inputs[0], &sizes);
             view.unwrap_or_else(|| TensorLayout::contiguous(sizes))
         }
-        Op::Transpose { order } => inputs[0].permuted(order),
+        Op::Transpose { order } => inputs[0].permute(order),
         Op::Contiguous { batch } => TensorLayout::with_batch_after(sizes, *batch),
         Op::Slice { axis, .. } => inputs[0].cut(sizes, axis + 1, 1),
         Op::Every { axis, step, .. } => inputs[0].cut(sizes, axis + 1, *step as u64),
-        Op::Expand(_) => inputs[0].expanded(sizes),
+        Op::Expand(_) => inputs[0].expand(sizes),
         // As the queries (`empty_like` in `_scaled_dot_product_flash_attention_for_cpu`).
-        Op::Attention if !math => inputs[0].followed(sizes),
+        Op::Attention if !math => inputs[0].with_sizes(sizes),
         Op::Linear(_) => TensorLayout::with_batch_after(sizes, inputs[0].folds_behind().unwrap_or(0)),
         Op::Attention | Op::MatMul | Op::LayerNorm { .. } | Op::Softmax { .. } => TensorLayout::contiguous(sizes),
         Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) => {
@@ -113,7 +113,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&TensorLayout], (math, reads_r
 
 /// The view that a reshape makes of its input; none where it copies.
 pub(crate) fn reshape_view(node: &Node, input: &TensorLayout, sizes: &[u64]) -> Option<TensorLayout> {
-    if node.runs == PytorchRun::Joining { input.viewed_joining(sizes) } else { input.viewed(sizes) }
+    if node.runs == PytorchRun::Joining { input.viewed_joining(sizes) } else { input.view_as(sizes) }
 }
 
 /// The result is a channels-last image where all inputs are.

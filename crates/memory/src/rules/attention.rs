@@ -80,7 +80,7 @@ fn comes_by_samples(operation: StepOperation) -> bool {
     let tokens = [1, 0, 2];
     let result = operation.result();
     readers.all(|node| matches!(&node.op, Op::Transpose { order } if *order == tokens))
-        && (result.is_contiguous() || result.permuted(&tokens).is_contiguous())
+        && (result.is_contiguous() || result.permute(&tokens).is_contiguous())
 }
 
 /// `_scaled_dot_product_attention_math`: it saves copies of queries and keys with all heads in one row, copies of

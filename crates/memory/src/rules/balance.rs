@@ -42,7 +42,7 @@ pub(super) struct ThreadDivision {
 
 impl FilterGradientWork {
     /// The division that reads and writes least.
-    pub fn divided(&self) -> ThreadDivision {
+    pub fn best_division(&self) -> ThreadDivision {
         let mut best = [1; 3];
         let mut least = self.cost(best);
         for division in self.divisions() {
@@ -52,7 +52,7 @@ impl FilterGradientWork {
             }
         }
         if self.is_evened {
-            best = self.evened(best, least);
+            best = self.even_out(best, least);
         }
         let [mut sharing, inputs, outputs] = best;
         if sharing > self.threads / 2 && sharing < self.threads {
@@ -62,7 +62,7 @@ impl FilterGradientWork {
     }
 
     /// The division with the least work of a thread: of those that cost up to a tenth more than the `least`, or with three quarters of the work at most.
-    fn evened(&self, mut best: [u64; 3], least: u64) -> [u64; 3] {
+    fn even_out(&self, mut best: [u64; 3], least: u64) -> [u64; 3] {
         let mut jobs = self.jobs(best);
         for division in self.divisions() {
             let found = self.jobs(division);

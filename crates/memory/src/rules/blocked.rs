@@ -134,7 +134,7 @@ impl BlockedConvolution<'_> {
             return vec![filters, result, Drop(1), Output, Drop(0)];
         }
         let moves = vec![Take(self.source()), filters, result, Drop(1), Drop(1), Output, Drop(0)];
-        match self.gathered() {
+        match self.gathered_bytes() {
             Some(gathered) => [Take(gathered)].into_iter().chain(moves).chain([Drop(0)]).collect(),
             None => moves,
         }
@@ -147,7 +147,7 @@ impl BlockedConvolution<'_> {
 
     /// The part of an image that each thread gathers first for a strided 1x1 kernel (`rtus_prepare_space_info` of
     /// oneDNN's jit_uni_1x1_conv_utils.hpp): all pixels that it reads, of all channels.
-    pub fn gathered(&self) -> Option<BatchBytes> {
+    pub fn gathered_bytes(&self) -> Option<BatchBytes> {
         let channels = self.input_channels().next_multiple_of(self.block);
         let each = product([self.operation.number(), channels, pixels(self.images[1])]);
         (self.has_point_kernel() && self.kernel.is_strided() && self.kernel.groups == 1)
@@ -164,7 +164,7 @@ impl BlockedConvolution<'_> {
     pub fn backward(&self) -> Vec<RuleAction> {
         let bias = self.kernel.bias.then_some(WeightGradient(1)).filter(|_| self.trains_weights());
         // The network's own input needs no gradient.
-        let input = if self.operation.tracked(0) { self.input_gradient() } else { Vec::new() };
+        let input = if self.operation.requires_gradient(0) { self.input_gradient() } else { Vec::new() };
         let weight = if self.trains_weights() { self.weight_gradient() } else { Vec::new() };
         input.into_iter().chain(weight).chain(bias).collect()
     }
@@ -232,14 +232,14 @@ impl BlockedConvolution<'_> {
     fn weight_gradient_in_blocks(&self) -> Vec<RuleAction> {
         let block = self.block_of_gradient();
         let filled = |channels: u64| channels.next_multiple_of(block);
-        let source = (!self.reads_rgb()).then(|| self.padded(self.image(), block));
+        let source = (!self.reads_rgb()).then(|| self.padded_bytes(self.image(), block));
         let filters = match self.block == block {
             true => self.filters(),
             false => self.filters_from(filled(self.input_channels()), filled(self.kernel.out_channels as u64)),
         };
-        let images = [self.padded(self.images[1], block)].into_iter().chain(source);
+        let images = [self.padded_bytes(self.images[1], block)].into_iter().chain(source);
         let images: Vec<_> = images.map(Take).collect();
-        let scratchpad = self.shared(true).into_iter().chain(self.gathered()).map(Take);
+        let scratchpad = self.shared_bytes(true).into_iter().chain(self.gathered_bytes()).map(Take);
         let scratchpad: Vec<_> = scratchpad.collect();
         let gone = vec![Drop(0); scratchpad.len()].into_iter().chain(vec![Drop(1); images.len()]);
         let taken = images.into_iter().chain([Take(filters)]).chain(scratchpad);
@@ -247,7 +247,7 @@ impl BlockedConvolution<'_> {
     }
 
     /// What threads borrow to add up the gradients of filters and bias, and may share the rows of a sample for.
-    pub fn shared(&self, shares_rows: bool) -> [BatchBytes; 2] {
+    pub fn shared_bytes(&self, shares_rows: bool) -> [BatchBytes; 2] {
         let block = match self.kernel.groups as u64 {
             1 => self.block_of_gradient(),
             groups if (self.input_channels() / groups).is_multiple_of(self.block) => self.block,
@@ -335,16 +335,16 @@ impl BlockedConvolution<'_> {
     }
 
     pub fn source(&self) -> BatchBytes {
-        self.padded(self.image(), self.block)
+        self.padded_bytes(self.image(), self.block)
     }
 
     pub fn result(&self) -> BatchBytes {
-        self.padded(self.images[1], self.block)
+        self.padded_bytes(self.images[1], self.block)
     }
 
     /// Images whose channels fill whole blocks; those of several groups stay as they are (`ok_to_pad_channels` of jit_avx512_common_conv_kernel.cpp), but for images of
     /// depthwise ones, for which there is a kernel of its own.
-    fn padded(&self, image: &Shape, block: u64) -> BatchBytes {
+    fn padded_bytes(&self, image: &Shape, block: u64) -> BatchBytes {
         let has_own_kernel = self.is_depthwise() && self.kernel.sides.len() == 2;
         let stays = self.kernel.groups > 1 && !has_own_kernel;
         let channels = (image.channels() as u64).next_multiple_of(if stays { 1 } else { block });

@@ -22,7 +22,7 @@ impl BlockedConvolution<'_> {
 
     /// The gradients of input, filters and bias.
     pub fn backward_channels_last(&self) -> Vec<RuleAction> {
-        let input = if self.operation.tracked(0) { self.input_gradient_channels_last() } else { Vec::new() };
+        let input = if self.operation.requires_gradient(0) { self.input_gradient_channels_last() } else { Vec::new() };
         let weight =
             if self.trains_weights() { self.weight_gradient_channels_last(self.kernel.bias) } else { Vec::new() };
         self.with_turned_filters([input, weight].concat())
@@ -61,7 +61,7 @@ impl BlockedConvolution<'_> {
         let by_columns = self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(false));
         let shared: Vec<_> = match by_columns && !self.sums_apart() {
             true => vec![Take(self.held_by_columns(self.tensor(0).of_a_sample()))],
-            false => self.shared(false).into_iter().chain(self.gathered()).map(Take).collect(),
+            false => self.shared_bytes(false).into_iter().chain(self.gathered_bytes()).map(Take).collect(),
         };
         let gone = vec![Drop(0); shared.len()];
         let sums = self.sums_of(gradient).into_iter().chain(shared).chain(gone);

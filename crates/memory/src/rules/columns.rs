@@ -124,7 +124,7 @@ impl RowMovement {
         if self.kernel > 3 || narrow && !many {
             return self.width.min(REGISTERS);
         }
-        self.width.min(shared(outputs, 5))
+        self.width.min(pixels_in_registers(outputs, 5))
     }
 
     /// Pixels of a step of the input's gradient, where a block of filters fits into the first cache.
@@ -132,7 +132,7 @@ impl RowMovement {
         let ([inputs, _], width) = (self.channels, self.image[1]);
         let few = self.kernel < 5 && (width <= 5 || (9..=13).contains(&width));
         if self.stride == 1 && (few || self.kernel == 5 && width < 8) {
-            return width.min(shared(inputs, 4));
+            return width.min(pixels_in_registers(inputs, 4));
         }
         let pairs = self.kernel < 3 || self.kernel == 3 && self.width <= 8;
         if pairs && self.stride == 1 && blocks(inputs).is_multiple_of(2) {
@@ -148,7 +148,7 @@ fn blocks(channels: usize) -> usize {
 }
 
 /// Pixels that fit into the registers next to the largest number of blocks of channels that divides all blocks.
-fn shared(channels: usize, most: usize) -> usize {
+fn pixels_in_registers(channels: usize, most: usize) -> usize {
     let together = (1..=most).rev().find(|&together| blocks(channels).is_multiple_of(together));
     ALL / (together.unwrap_or(1) + 1)
 }

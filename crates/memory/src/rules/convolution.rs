@@ -41,7 +41,7 @@ fn native_kernel(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> Mem
     let elements = [height, width, conv.window.kernel[0], conv.window.kernel[1]].map(|size| size as u64);
     let read = operation.network.input_of(operation.node, 0).channels() as u64;
     let columns = BatchBytes::per_sample(product(elements.into_iter().chain([read, operation.number()])));
-    let input = operation.tracked(0).then_some(InputGradient(0));
+    let input = operation.requires_gradient(0).then_some(InputGradient(0));
     let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.trains(1));
     let weight = operation.trains(0).then_some([WeightGradient(0), Take(columns), Drop(0)]);
     let rule = rule.forward([Output, Take(columns), Drop(0)]);
@@ -59,7 +59,7 @@ pub(super) fn of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv
         }
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
         None => {
-            let input = operation.tracked(0).then_some(InputGradient(0));
+            let input = operation.requires_gradient(0).then_some(InputGradient(0));
             rule.forward([Output]).backward(input).backward(operation.weight_gradients(1 + usize::from(conv.bias)))
         }
     };
@@ -79,7 +79,7 @@ fn own_of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv<Volume
     let borrowed = [Take(columns), Drop(0)];
     // Single pixels are their own columns, but not those of a gradient.
     let of_image = borrowed.into_iter().filter(|_| window.iter().product::<u64>() > 1);
-    let input = operation.tracked(0).then_some([InputGradient(0)].into_iter().chain(borrowed));
+    let input = operation.requires_gradient(0).then_some([InputGradient(0)].into_iter().chain(borrowed));
     let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.trains(1));
     let weight = operation.trains(0).then_some([WeightGradient(0)].into_iter().chain(of_image.clone()));
     let rule = rule.forward(of_image).forward([Output]).backward(input.into_iter().flatten());
@@ -116,7 +116,7 @@ fn borrowing(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> MemoryR
     };
     let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.trains(1));
     let rule = rule.forward([Output]).forward(borrowed(ConvolutionPass::Forward));
-    let rule = match operation.tracked(0) {
+    let rule = match operation.requires_gradient(0) {
         true => rule.backward([InputGradient(0)]).backward(borrowed(ConvolutionPass::InputGradient)),
         false => rule,
     };

@@ -62,7 +62,7 @@ fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts)
         OperationNature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
         OperationNature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
         OperationNature::Arithmetic(binary) => copying_saved(arithmetic(rule, operation, binary, facts)),
-        OperationNature::Dropout if facts.storage == ResultStorage::View => plain(rule, operation, facts),
+        OperationNature::Dropout if facts.storage == ResultStorage::View => plain_rule(rule, operation, facts),
         OperationNature::Dropout => dropout(rule, operation, facts),
         OperationNature::Linear(_) => product::linear(rule, operation, facts),
         OperationNature::MatMul => product::matmul(rule, operation),
@@ -71,48 +71,48 @@ fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts)
         OperationNature::Parameter
             if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) =>
         {
-            computed(rule, operation, trained)
+            computed_table_rule(rule, operation, trained)
         }
         OperationNature::Parameter
             if operation.trains(0) && (is_joined(operation) || is_multiplied_at_once(operation)) =>
         {
             rule.forward([Resident]).backward([PassWeightGradient(0)])
         }
-        OperationNature::Input | OperationNature::Parameter => plain(rule, operation, facts),
+        OperationNature::Input | OperationNature::Parameter => plain_rule(rule, operation, facts),
         OperationNature::Attention => attention::rule(rule, operation, facts),
         OperationNature::Normalisation => normalisation(rule, operation, facts),
         OperationNature::Softmax => softmax(rule, operation, facts),
         OperationNature::Activation(_) if operation.node.runs == PytorchRun::WithReader => {
             rule.forward([Output]).saves([SavedTensor::Input(0)]).backward([InputGradient(0)])
         }
-        OperationNature::Activation(Activation::Log) => without_buffer(plain(rule, operation, facts), operation),
-        OperationNature::Activation(_) => plain(rule, operation, facts),
+        OperationNature::Activation(Activation::Log) => without_buffer(plain_rule(rule, operation, facts), operation),
+        OperationNature::Activation(_) => plain_rule(rule, operation, facts),
         OperationNature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
         OperationNature::Transposed(transposed) => {
             let of_library = transposed::rule(rule.clone(), operation, &transposed.conv);
-            let rule = of_library.unwrap_or_else(|| plain(rule, operation, facts).saves([SavedTensor::Cast(0)]));
+            let rule = of_library.unwrap_or_else(|| plain_rule(rule, operation, facts).saves([SavedTensor::Cast(0)]));
             on_dense_gradient(rule, operation)
         }
-        OperationNature::Choice => plain(rule, operation, facts),
+        OperationNature::Choice => plain_rule(rule, operation, facts),
         OperationNature::Pooling(_) => window_rule(rule, operation, facts),
-        OperationNature::Unknown(unknown) if unknown.is_assignment() => assigned(rule, operation),
+        OperationNature::Unknown(unknown) if unknown.is_assignment() => assignment_rule(rule, operation),
         OperationNature::Recurrent(layer) => {
-            recurrent::rule(plain(rule, operation, facts), operation, layer.cell.operator())
+            recurrent::rule(plain_rule(rule, operation, facts), operation, layer.cell.operator())
         }
         OperationNature::Unknown(unknown) => {
-            recurrent::rule(plain(rule, operation, facts), operation, &unknown.op_type)
+            recurrent::rule(plain_rule(rule, operation, facts), operation, &unknown.op_type)
         }
     }
 }
 
 fn normalisation(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
-    let rule = in_rows(with_own_gradient(plain(rule, operation, facts), operation), operation);
+    let rule = in_rows(with_own_gradient(plain_rule(rule, operation, facts), operation), operation);
     if operation.within_kernels { on_dense_gradient(rule, operation) } else { rule }
 }
 
 fn softmax(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
-    let rule = in_rows(plain(rule, operation, facts), operation);
+    let rule = in_rows(plain_rule(rule, operation, facts), operation);
     // `contiguous` of the gradient in SoftMax.cpp.
     if is_turned && operation.within_kernels { rule.copying_gradient(operation.output()) } else { rule }
 }
@@ -137,7 +137,7 @@ fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFa
     if facts.channels == ChannelCoupling::Regrouped {
         let is_view = reshape_view(operation.node, operation.layout(0), operation.result().sizes()).is_some();
         // `reshape` in `ViewBackward`.
-        let comes_back_as_view = |gradient: &TensorLayout| gradient.viewed(operation.layout(0).sizes()).is_some();
+        let comes_back_as_view = |gradient: &TensorLayout| gradient.view_as(operation.layout(0).sizes()).is_some();
         let passes = operation.gradient().is_none_or(comes_back_as_view);
         let gradient = if passes { PassGradient(0) } else { InputGradient(0) };
         return rule.forward([if is_view { Reuse } else { Output }]).backward([gradient]);
@@ -145,7 +145,7 @@ fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFa
     if matches!(facts.channels, ChannelCoupling::Permuted(_)) {
         return rule.forward([Reuse]).backward([PassGradient(0)]);
     }
-    let rule = plain(rule, operation, facts);
+    let rule = plain_rule(rule, operation, facts);
     // `contiguous` in Col2Im.cpp.
     let copies = matches!(operation.node.op, Op::Fold(_)) && operation.within_kernels;
     match copies && !operation.layout(0).is_contiguous() {
@@ -155,7 +155,7 @@ fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFa
 }
 
 /// A table that is computed from trained numbers in every forward, once for all samples.
-fn computed(rule: MemoryRule, operation: StepOperation, trained: u64) -> MemoryRule {
+fn computed_table_rule(rule: MemoryRule, operation: StepOperation, trained: u64) -> MemoryRule {
     let held = BatchBytes::constant(operation.step.weight().saturating_mul(trained));
     let rule = MemoryRule { weights: vec![held], ..rule }.forward([Output]);
     match operation.trains(0) {
@@ -199,7 +199,7 @@ fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFact
     let integers = Take(BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
     let result = Take(operation.output());
     if operation.node.element == ElementKind::Integer {
-        plain(rule, operation, facts)
+        plain_rule(rule, operation, facts)
     } else if operation.node.runs == PytorchRun::WithPlaces {
         // value_selecting_reduction_backward
         let places = if operation.step.trains() { Keep } else { Take };
@@ -219,21 +219,21 @@ fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFact
         let wide = |elements: u64| Take(BatchBytes::per_sample(NumberFormat::Fp32.bytes().saturating_mul(elements)));
         let [sums, copy] =
             [operation.node.shape.elements(), operation.network.input_of(operation.node, 0).elements()].map(wide);
-        let rule = plain(rule, operation, facts);
+        let rule = plain_rule(rule, operation, facts);
         rule.forward([sums, copy, Drop(0), Drop(0)])
     } else if resizes_by_channels(operation) {
         let copies = [operation.input(0), operation.output()].map(Take);
-        plain(rule, operation, facts).forward(copies).forward([Drop(0), Drop(0)])
+        plain_rule(rule, operation, facts).forward(copies).forward([Drop(0), Drop(0)])
     } else if let Op::CumSum { .. } = operation.node.op {
         rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
     } else if let Op::Reduce { reduction: ReductionKind::LogSumExp, .. } = operation.node.op {
         // The exponentials (logsumexp in ReduceOps.cpp); backward they and what they are of are there until the gradient is (`logsumexp_backward` in
         // FunctionsManual.cpp).
         let exponentials = Take(operation.input(0));
-        let rule = rule.forward([Output, exponentials, Drop(0)]).saves(saved(operation, facts.needs));
+        let rule = rule.forward([Output, exponentials, Drop(0)]).saves(saved_tensors(operation, facts.needs));
         rule.backward([exponentials, exponentials, InputGradient(0), Drop(0), Drop(0)])
     } else {
-        plain(rule, operation, facts)
+        plain_rule(rule, operation, facts)
     }
 }
 
@@ -295,7 +295,7 @@ fn in_rows(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
 
 /// An operation without special rules: first the result, then further tensors of its forward; backward the gradients of
 /// the inputs, then those of the weights.
-fn plain(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+fn plain_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let result = match facts.storage {
         ResultStorage::Own | ResultStorage::Needed => Output,
         ResultStorage::View => Reuse,
@@ -310,7 +310,7 @@ fn plain(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> 
     let rule = rule
         .forward([result])
         .forward(with_buffers(operation, facts))
-        .saves(saved(operation, facts.needs))
+        .saves(saved_tensors(operation, facts.needs))
         .backward(gradients)
         .backward(operation.weight_gradients(facts.weights.len()));
     derivative::of_expression(rule, operation, facts)
@@ -335,7 +335,7 @@ fn with_buffers(operation: StepOperation, facts: &OperationFacts) -> Vec<RuleAct
     }
 }
 
-fn saved(operation: StepOperation, needs: BackwardNeeds) -> Vec<SavedTensor> {
+fn saved_tensors(operation: StepOperation, needs: BackwardNeeds) -> Vec<SavedTensor> {
     match needs {
         BackwardNeeds::Nothing => Vec::new(),
         BackwardNeeds::First => vec![SavedTensor::Input(0)],
@@ -373,7 +373,7 @@ fn batch_norm(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts
 fn with_own_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let is_one = matches!(operation.node.op, Op::BatchNorm { .. }) || operation.node.runs == PytorchRun::InstanceNorm;
     let copies = operation.platform.framework.batch_norm_copies && operation.step.trains();
-    match is_one && copies && operation.within_kernels && operation.tracked(0) {
+    match is_one && copies && operation.within_kernels && operation.requires_gradient(0) {
         true => MemoryRule { backward: borrowing(rule.backward, operation.input(0)), ..rule },
         false => rule,
     }
@@ -381,14 +381,14 @@ fn with_own_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
 
 /// An assignment to a part of a tensor. Backward copies the gradient of all of it, clones that of the part, and makes zeros in its place (`CopySlices::apply_impl`
 /// in torch/csrc/autograd/functions/tensor.cpp, `CopyBackwards`).
-fn assigned(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+fn assignment_rule(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let is_place =
         |input: &usize| operation.network.node(operation.node.inputs[*input]).element == ElementKind::Integer;
     let places = (1..operation.node.inputs.len()).filter(is_place).map(SavedTensor::Input).collect::<Vec<_>>();
     let rule = rule.forward([if operation.in_place { Reuse } else { Output }]).saves(places);
-    let part = (1..operation.node.inputs.len()).rev().find(|&input| operation.tracked(input));
+    let part = (1..operation.node.inputs.len()).rev().find(|&input| operation.requires_gradient(input));
     let (part, zeros) = (part.map(InputGradient), part.map(|input| Take(operation.input(input))));
-    let whole = match operation.node.inputs.len() > 1 && !operation.tracked(0) {
+    let whole = match operation.node.inputs.len() > 1 && !operation.requires_gradient(0) {
         true => Take(operation.output()),
         false => InputGradient(0),
     };
@@ -422,7 +422,7 @@ fn dropout(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -
 
 /// A part of a `torch.autograd.Function` that keeps nothing but what it reads.
 fn in_function(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
-    let mut rule = plain(rule, operation, facts);
+    let mut rule = plain_rule(rule, operation, facts);
     let is_read = |index: usize| operation.network.node(operation.node.inputs[index]).runs != PytorchRun::InFunction;
     rule.saves.retain(|saved| matches!(*saved, SavedTensor::Input(index) if is_read(index)));
     rule
@@ -473,7 +473,7 @@ fn arithmetic(
     facts: &OperationFacts,
 ) -> MemoryRule {
     if operation.node.inputs.len() == 1 || facts.gradient == GradientFlow::Ends {
-        return plain(rule, operation, facts);
+        return plain_rule(rule, operation, facts);
     }
     let is_fused = |saved: &SavedTensor| match *saved {
         SavedTensor::Input(index) => {
@@ -483,16 +483,16 @@ fn arithmetic(
     };
     // A factor is saved for the gradient of the other one, a dividend for that of its divisor (tools/autograd/derivatives.yaml).
     let is_needed = |saved: &SavedTensor| match (*saved, binary) {
-        (SavedTensor::Input(index), BinaryFunction::Mul) => operation.tracked(1 - index),
-        (SavedTensor::Input(0), BinaryFunction::Div) => operation.tracked(1),
+        (SavedTensor::Input(index), BinaryFunction::Mul) => operation.requires_gradient(1 - index),
+        (SavedTensor::Input(0), BinaryFunction::Div) => operation.requires_gradient(1),
         (SavedTensor::Input(_) | SavedTensor::Cast(_) | SavedTensor::Output, _) => true,
     };
-    let saved = saved(operation, facts.needs).into_iter().filter(|saved| !is_fused(saved) && is_needed(saved));
+    let saved = saved_tensors(operation, facts.needs).into_iter().filter(|saved| !is_fused(saved) && is_needed(saved));
     let rule = rule.forward([Output]).saves(saved);
     let same = |index: usize| operation.network.input_of(operation.node, index).dims() == operation.node.shape.dims();
     let pass = |index: usize| if same(index) { PassGradient(index) } else { InputGradient(index) };
     let full = Take(operation.output());
-    let stretched = (0..2).filter(|&index| !same(index) && operation.tracked(index)).count();
+    let stretched = (0..2).filter(|&index| !same(index) && operation.requires_gradient(index)).count();
     match (binary, same(0), same(1)) {
         (BinaryFunction::Add, ..) => rule.backward([pass(0), pass(1)]),
         (BinaryFunction::Sub, ..) => rule.backward([pass(0), InputGradient(1)]),
@@ -503,7 +503,7 @@ fn arithmetic(
             let rule = rule.backward(vec![full; stretched]).backward([InputGradient(own), InputGradient(summed)]);
             rule.backward(vec![Drop(0); stretched])
         }
-        (BinaryFunction::Div, ..) if !operation.tracked(1) => {
+        (BinaryFunction::Div, ..) if !operation.requires_gradient(1) => {
             rule.backward(vec![full; stretched]).backward([InputGradient(0)]).backward(vec![Drop(0); stretched])
         }
         // The divisor's gradient comes first, as -grad * ((self / other) / other) (div_tensor_other_grad).

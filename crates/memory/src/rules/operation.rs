@@ -114,7 +114,7 @@ impl<'a> StepOperation<'a> {
     }
 
     /// Whether the gradient of an input is required.
-    pub fn tracked(&self, index: usize) -> bool {
+    pub fn requires_gradient(&self, index: usize) -> bool {
         self.tracked[self.node.inputs[index].index()]
     }
 

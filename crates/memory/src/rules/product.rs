@@ -14,7 +14,7 @@ use perf4sight_network::{OperationFacts, PytorchRun};
 pub(super) fn linear(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let copied = operation.layout(0).folds_behind().is_none().then(|| operation.input(0));
     // The input is needed for the gradient of the weight only.
-    let weight = operation.tracked(0).then_some(SavedTensor::Cast(0));
+    let weight = operation.requires_gradient(0).then_some(SavedTensor::Cast(0));
     let as_rows = operation.result().folds_before(1);
     let turned = operation.gradient().is_some_and(|gradient| as_rows && !gradient.folds_before(1));
     // The weight of another layer gets a part of its gradient here, which is added to that layer's.
@@ -47,11 +47,11 @@ pub(super) fn matmul(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
         let same = stack(layout.sizes()) == stretched;
         let copied = (!same || !layout.folds_before(2)).then_some(whole(index));
         // Each is needed for the gradient of the other.
-        (copied, operation.tracked(1 - index))
+        (copied, operation.requires_gradient(1 - index))
     });
     let copied = copied.collect();
     // The gradient of the stretched operand, which is summed up (`expand` in `bmm_backward`).
-    let is_stretched = |&index: &usize| operation.tracked(index) && whole(index) != operation.input(index);
+    let is_stretched = |&index: &usize| operation.requires_gradient(index) && whole(index) != operation.input(index);
     let stretched: Vec<RuleAction> = (0..2).filter(is_stretched).map(|index| Take(whole(index))).collect();
     let gone: Vec<RuleAction> = stretched.iter().map(|_| Drop(0)).collect();
     reading(rule, operation, copied).backward(stretched).backward([InputGradient(0), InputGradient(1)]).backward(gone)
@@ -62,7 +62,7 @@ fn at_once(rule: MemoryRule, operation: StepOperation, turned: bool) -> MemoryRu
     let operand = |index: usize| {
         let of = operation.network.node(operation.node.inputs[index]);
         let copy = BatchBytes::constant(operation.number().saturating_mul(of.shape.elements()));
-        ((turned && of.is_common()).then_some(copy), operation.tracked(1 - index))
+        ((turned && of.is_common()).then_some(copy), operation.requires_gradient(1 - index))
     };
     reading(rule, operation, vec![operand(0), operand(1)]).backward([InputGradient(1), InputGradient(0)])
 }

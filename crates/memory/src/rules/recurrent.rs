@@ -165,7 +165,7 @@ fn steps_backward(rule: &MemoryRule, operation: StepOperation, gates: BatchBytes
         moves.extend([DropKept(rule.saves.len()), Take(gates), Take(gates), Drop(0)]);
         if is_first {
             moves.push(InputGradient(0));
-        } else if operation.tracked(0) {
+        } else if operation.requires_gradient(0) {
             moves.extend([Take(operation.input(0)), Drop(0)]);
         }
         if direction == 0 {
@@ -203,7 +203,7 @@ fn lstm(rule: MemoryRule, layer: RecurrentLayer, operation: StepOperation) -> Me
     // Results of both directions are copied into another tensor.
     let apart = unread || trains && layer.directions > 1;
     let (kept, borrowed) = match trains {
-        true => (Some(Keep(doubtful(layer.workspace().plus(layer.ends()), operation))), layer.borrowed_forward()),
+        true => (Some(Keep(doubtful(layer.workspace().plus(layer.end_states()), operation))), layer.borrowed_forward()),
         false => (None, layer.borrowed_in_inference()),
     };
     let (taken, returned) = (Take(borrowed), Drop(0));
@@ -233,7 +233,7 @@ fn lstm_backward(
     operation: StepOperation,
     incoming: Option<BatchBytes>,
 ) -> Vec<RuleAction> {
-    let passes_on = operation.tracked(0);
+    let passes_on = operation.requires_gradient(0);
     let mut moves = Vec::new();
     for direction in (0..layer.directions).rev() {
         let is_first = direction + 1 == layer.directions;
@@ -302,7 +302,7 @@ impl RecurrentLayer {
     }
 
     /// The hidden and cell states that a direction begins and ends with.
-    fn ends(&self) -> BatchBytes {
+    fn end_states(&self) -> BatchBytes {
         BatchBytes::per_sample(product([4, self.hidden, self.number]))
     }
 

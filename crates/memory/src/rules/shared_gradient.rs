@@ -42,18 +42,19 @@ pub(super) struct FilterGradient<'a> {
 impl FilterGradient<'_> {
     /// Bytes of the scratchpad, for filters and for the bias.
     pub fn scratchpad(&self) -> [u64; 2] {
-        let ([inputs, outputs], blocks) = (self.filled(), self.blocks());
+        let ([inputs, outputs], blocks) = (self.filled_channels(), self.blocks());
         let filters = product([NumberFormat::Fp32.bytes(), self.groups, inputs, outputs, self.area]);
         let bias = product([NumberFormat::Fp32.bytes(), self.groups, outputs]);
         let [jobs, of_bias] = [product(blocks), blocks[1]].map(|jobs| product([jobs, self.groups]));
         let (learned, threads) = if self.of[1] < WIDE {
-            (reduced(self.threads, jobs, self.samples, filters / jobs), self.threads)
+            (reduction_bytes(self.threads, jobs, self.samples, filters / jobs), self.threads)
         } else {
-            let ThreadDivision { sharing, threads } = self.work().map_or(ThreadDivision::NONE, |work| work.divided());
+            let ThreadDivision { sharing, threads } =
+                self.work().map_or(ThreadDivision::NONE, |work| work.best_division());
             let sums = product([filters.saturating_add(if self.is_point { 0 } else { bias }), sharing - 1]);
             (if sharing > 1 { sums.saturating_add(PART + 2 * PAGE) } else { 0 }, threads)
         };
-        let of_bias = if self.bias { reduced(threads, of_bias, self.samples, bias / of_bias) } else { 0 };
+        let of_bias = if self.bias { reduction_bytes(threads, of_bias, self.samples, bias / of_bias) } else { 0 };
         [learned, of_bias]
     }
 
@@ -67,7 +68,7 @@ impl FilterGradient<'_> {
         [0, 1].map(|at| channels[at].div_ceil(self.of[at]))
     }
 
-    fn filled(&self) -> [u64; 2] {
+    fn filled_channels(&self) -> [u64; 2] {
         let channels = self.channels();
         [0, 1].map(|at| channels[at].next_multiple_of(self.of[at]))
     }
@@ -133,7 +134,7 @@ fn pixels_of_part(pixels: u64, width: u64) -> u64 {
 }
 
 /// Bytes of the sums of jobs that several threads compute, and of a barrier for each group of threads.
-fn reduced(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
+fn reduction_bytes(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
     match summed_jobs(threads, jobs, samples) {
         (_, 0) => 0,
         (groups, sums) => product([sums, bytes]).saturating_add(PAGE * (groups + 2)),

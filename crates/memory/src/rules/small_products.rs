@@ -41,9 +41,9 @@ impl StridedConvolution<'_> {
     pub fn scratchpad(&self, threads: u64) -> u64 {
         let area = product(self.sides.iter().map(|&side| side as u64));
         let sides = self.sides.len();
-        let bordered = (0..sides).map(|axis| self.bordered(axis)).chain([self.read.channels() as u64]);
+        let bordered = (0..sides).map(|axis| self.bordered_pixels(axis)).chain([self.read.channels() as u64]);
         let image = product(bordered).next_multiple_of(PAGE);
-        let (width, stride) = (side(self.made, sides - 1), self.strides[sides - 1] as u64);
+        let (width, stride) = (pixels_of_axis(self.made, sides - 1), self.strides[sides - 1] as u64);
         let is_uneven = !width.is_multiple_of(stride);
         let row = product([width.next_multiple_of(stride), stride, self.made.channels() as u64]);
         let row = if is_uneven { row.next_multiple_of(PAGE) } else { 0 };
@@ -57,9 +57,9 @@ impl StridedConvolution<'_> {
     }
 
     /// Pixels of an axis of what is read, with the border that windows at the edges of the image reach into.
-    fn bordered(&self, axis: usize) -> u64 {
+    fn bordered_pixels(&self, axis: usize) -> u64 {
         let [kernel, stride, before] = [self.sides, self.strides, self.padding].map(|sizes| sizes[axis] as u64);
-        let [made, read] = [self.made, self.read].map(|shape| side(shape, axis));
+        let [made, read] = [self.made, self.read].map(|shape| pixels_of_axis(shape, axis));
         let beyond = (read.saturating_sub(1) * stride + kernel).saturating_sub(made);
         let after = beyond.saturating_sub(before);
         read + [before, after].map(|padding| (kernel - 1).saturating_sub(padding) / stride).iter().sum::<u64>()
@@ -67,7 +67,7 @@ impl StridedConvolution<'_> {
 }
 
 /// Pixels of an axis.
-fn side(shape: &Shape, axis: usize) -> u64 {
+fn pixels_of_axis(shape: &Shape, axis: usize) -> u64 {
     shape.dims()[axis + 1] as u64
 }
 

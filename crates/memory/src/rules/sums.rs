@@ -17,13 +17,13 @@ use perf4sight_step::workload::NumberFormat;
 impl BlockedConvolution<'_> {
     /// The result of a 1x1 kernel: each thread sums an image of it, and first gathers the pixels that a stride reads.
     pub fn forward_of_point(&self) -> Vec<RuleAction> {
-        let sums = self.summed(self.images[1]).plus(self.gathered_by_threads());
+        let sums = self.sum_bytes(self.images[1]).plus(self.gathered_by_threads());
         let [source, filters, result] = [self.source(), self.filters(), self.result()].map(Take);
         vec![Take(sums), source, filters, result, Drop(1), Drop(1), Drop(1), Output, Drop(0)]
     }
 
     pub fn input_gradient_of_point(&self) -> Vec<RuleAction> {
-        let sums = Take(self.summed(self.image()));
+        let sums = Take(self.sum_bytes(self.image()));
         let [result, filters, source] = [self.result(), self.filters(), self.source()].map(Take);
         vec![result, filters, source, sums, Drop(0), Drop(1), Drop(1), InputGradient(0), Drop(0)]
     }
@@ -41,7 +41,7 @@ impl BlockedConvolution<'_> {
     }
 
     /// Sums of a whole image for each thread.
-    fn summed(&self, image: &Shape) -> BatchBytes {
+    fn sum_bytes(&self, image: &Shape) -> BatchBytes {
         let channels = (image.channels() as u64).next_multiple_of(self.block);
         BatchBytes::constant(product([self.threads, NumberFormat::Fp32.bytes(), channels, pixels(image)]))
     }

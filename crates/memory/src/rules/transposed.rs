@@ -21,7 +21,7 @@ pub(super) fn rule(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> O
     let rule = rule.saves([SavedTensor::Input(0), SavedTensor::Cast(0)]);
     Some(match operation.runs_channels_last() {
         true => {
-            let forward = blocked.with_turned_filters(exchanged(blocked.input_gradient_channels_last()));
+            let forward = blocked.with_turned_filters(exchange_roles(blocked.input_gradient_channels_last()));
             let input = of_input(&blocked, BlockedConvolution::result_channels_last);
             let weight =
                 if blocked.trains_weights() { blocked.weight_gradient_channels_last(conv.bias) } else { Vec::new() };
@@ -29,7 +29,7 @@ pub(super) fn rule(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> O
         }
         false => {
             let weight = if operation.trains(0) { blocked.weight_gradient() } else { Vec::new() };
-            let rule = rule.forward(with_bias(&blocked, conv.bias, exchanged(blocked.input_gradient())));
+            let rule = rule.forward(with_bias(&blocked, conv.bias, exchange_roles(blocked.input_gradient())));
             rule.backward(of_input(&blocked, BlockedConvolution::forward)).backward(weight).backward(bias)
         }
     })
@@ -48,11 +48,11 @@ fn of_input<'a>(
     blocked: &BlockedConvolution<'a>,
     result: impl Fn(&BlockedConvolution<'a>) -> Vec<RuleAction>,
 ) -> Vec<RuleAction> {
-    if blocked.operation.tracked(0) { exchanged(result(blocked)) } else { Vec::new() }
+    if blocked.operation.requires_gradient(0) { exchange_roles(result(blocked)) } else { Vec::new() }
 }
 
 /// The moves of the other convolution, whose input's gradient is the result here, and whose result is the gradient of the input.
-fn exchanged(moves: Vec<RuleAction>) -> Vec<RuleAction> {
+fn exchange_roles(moves: Vec<RuleAction>) -> Vec<RuleAction> {
     let exchange = |made| match made {
         Output => InputGradient(0),
         InputGradient(_) => Output,

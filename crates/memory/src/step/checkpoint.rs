@@ -41,7 +41,7 @@ impl ForwardRecorder<'_> {
         let segment = &context.segments[number];
         let nodes = || context.network.iter().take(segment.nodes.end).skip(segment.nodes.start);
         let last = nodes().rev().find(|(id, _)| context.is_kept(id.index()));
-        let mut left = context.reads();
+        let mut left = context.read_counts();
         let mut results: Vec<Option<TensorId>> = vec![None; context.network.nodes().len()];
         for (input, tensor) in segment.reads.iter().zip(&checkpointed.read) {
             results[input.index()] = Some(self.recorder.retain(*tensor));

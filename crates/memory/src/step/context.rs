@@ -72,7 +72,7 @@ impl<'a> DeviceOperations<'a> {
         let users = users(network, &rules);
         let learned = network.nodes().iter().map(|node| network.trained_parts(node)).collect();
         let kept = network.nodes().iter().zip(tracked).map(|(node, tracked)| network.is_kept(node, *tracked)).collect();
-        let (reads, let_go, summed) = (network.uses(), let_go(network), summed(network));
+        let (reads, let_go, summed) = (network.use_counts(), let_go(network), parameters_of_products(network));
         let until = network.recorded_until();
         let recorded = until.iter().map(Option::is_some).collect();
         let mut forgotten = vec![Vec::new(); until.len()];
@@ -84,7 +84,7 @@ impl<'a> DeviceOperations<'a> {
 }
 
 /// Which parameters products of all samples alone read.
-fn summed(network: &Network) -> Vec<bool> {
+fn parameters_of_products(network: &Network) -> Vec<bool> {
     let readers = network.readers();
     let at_once = |readers: &[NodeId]| readers.iter().all(|&reader| network.node(reader).multiplies_at_once());
     let nodes = network.nodes().iter().zip(&readers);
@@ -171,12 +171,12 @@ impl<'a> StepContext<'a> {
     }
 
     /// The nodes that autograd forgets after one, for what follows from them goes to no loss.
-    pub fn forgotten(&self, id: NodeId) -> &[NodeId] {
+    pub fn forgotten_nodes(&self, id: NodeId) -> &[NodeId] {
         &self.operations.forgotten[id.index()]
     }
 
     /// How often each result is read in forward, the network's results once more.
-    pub fn reads(&self) -> Vec<usize> {
+    pub fn read_counts(&self) -> Vec<usize> {
         self.operations.reads.clone()
     }
 

@@ -46,7 +46,7 @@ impl RecordedPass {
         backward.run(tape, loss.kept);
         let BackwardRecorder { mut forward, gradients, .. } = backward;
         let segment = Arc::new(forward.recorder.take());
-        let [left, gradients] = [held, gradients].map(|held| freed(&mut forward, held));
+        let [left, gradients] = [held, gradients].map(|held| free_tensors(&mut forward, held));
         RecordedPass { segment, left, gradients }
     }
 }
@@ -54,7 +54,7 @@ impl RecordedPass {
 /// The whole network, and its results by node.
 fn run_forward(forward: &mut ForwardRecorder) -> (TensorsForBackward, Vec<(NodeId, TensorId)>) {
     let network = forward.context.network;
-    let mut left = forward.context.reads();
+    let mut left = forward.context.read_counts();
     network.iter().flat_map(|(id, _)| forward.context.let_go(id)).for_each(|held| left[held.index()] += 1);
     let mut results: Vec<TensorId> = Vec::with_capacity(left.len());
     let mut saved = Vec::with_capacity(left.len());
@@ -69,7 +69,7 @@ fn run_forward(forward: &mut ForwardRecorder) -> (TensorsForBackward, Vec<(NodeI
         }
         results.push(result);
         saved.push(kept);
-        for forgotten in forward.context.forgotten(id) {
+        for forgotten in forward.context.forgotten_nodes(id) {
             forward.recorder.release_all(saved[forgotten.index()].drain(..));
         }
         for input in node.inputs.iter().chain(forward.context.let_go(id)) {
@@ -85,7 +85,7 @@ fn run_forward(forward: &mut ForwardRecorder) -> (TensorsForBackward, Vec<(NodeI
 }
 
 /// Those of some tensors that are freed with their last holder.
-fn freed(forward: &mut ForwardRecorder, held: Vec<TensorId>) -> Vec<TensorId> {
+fn free_tensors(forward: &mut ForwardRecorder, held: Vec<TensorId>) -> Vec<TensorId> {
     forward.recorder.release_all(held);
     let events = forward.recorder.take().events.into_iter();
     events.filter_map(|event| if let ScheduleEvent::Free(tensor) = event { Some(tensor) } else { None }).collect()

@@ -24,7 +24,7 @@ pub(super) fn concat_shape(inputs: &[&Shape], axis: usize) -> Result<Shape, Stri
 pub(super) fn concat<'a>(axis: usize, at: NodePosition) -> OperationFacts<'a> {
     let outputs = at.outputs();
     // Its gradients are views into the incoming one, but operations that read these are slower by as much.
-    let traffic = copied(outputs);
+    let traffic = copy_traffic(outputs);
     OperationFacts {
         traffic,
         ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::Joined { axis }, GradientFlow::Passed)
@@ -57,7 +57,7 @@ pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, S
 
 /// A view. Its cost is that of the copy which the next operation makes of it.
 pub(super) fn transpose<'a>(order: &'a [usize], at: NodePosition) -> OperationFacts<'a> {
-    let (storage, traffic) = (ResultStorage::Needed, copied(at.outputs()));
+    let (storage, traffic) = (ResultStorage::Needed, copy_traffic(at.outputs()));
     OperationFacts {
         storage,
         traffic,
@@ -73,7 +73,7 @@ pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, Str
 /// is copied.
 pub(super) fn contiguous<'a>(at: NodePosition) -> OperationFacts<'a> {
     let is_counted = matches!(at.nodes[at.node.inputs[0].index()].op, Op::Transpose { .. });
-    let traffic = copied(if is_counted { 0.0 } else { at.outputs() });
+    let traffic = copy_traffic(if is_counted { 0.0 } else { at.outputs() });
     OperationFacts {
         storage: ResultStorage::Needed,
         traffic,
@@ -94,7 +94,7 @@ pub(super) fn slice_shape([axis, start, length]: [usize; 3], input: &Shape) -> R
 /// A view whose backward fills a whole tensor with zeros around the gradient (slice_backward).
 pub(super) fn slice<'a>([axis, start, length]: [usize; 3], at: NodePosition) -> OperationFacts<'a> {
     let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
-    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copied(0.0) };
+    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copy_traffic(0.0) };
     let coupling = ChannelCoupling::Part { axis, start, length };
     OperationFacts {
         storage: ResultStorage::View,
@@ -149,7 +149,7 @@ pub(super) fn expand_shape(target: &Shape, input: &Shape) -> Result<Shape, Strin
 /// A view whose backward sums the gradient over the broadcast axes.
 pub(super) fn expand<'a>(at: NodePosition) -> OperationFacts<'a> {
     let backward = at.input(0).elements() as f64 + at.outputs();
-    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copied(0.0) };
+    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copy_traffic(0.0) };
     OperationFacts {
         storage: ResultStorage::View,
         traffic,
@@ -170,7 +170,7 @@ pub(super) fn every_shape([axis, start, step]: [usize; 3], input: &Shape) -> Res
 /// A view whose backward fills a whole tensor with zeros around the gradient (slice_backward).
 pub(super) fn strided_slice<'a>(axis: usize, at: NodePosition) -> OperationFacts<'a> {
     let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
-    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copied(0.0) };
+    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copy_traffic(0.0) };
     OperationFacts {
         storage: ResultStorage::View,
         traffic,
@@ -204,7 +204,8 @@ impl PickedElements {
     /// A copy; backward adds the gradient into zeros (index_select_backward).
     pub(super) fn facts<'a>(&self, at: NodePosition) -> OperationFacts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-        let traffic = MemoryTraffic { backward: BackwardTraffic::Once(inputs + 2.0 * outputs), ..copied(outputs) };
+        let traffic =
+            MemoryTraffic { backward: BackwardTraffic::Once(inputs + 2.0 * outputs), ..copy_traffic(outputs) };
         OperationFacts {
             traffic,
             ..OperationFacts::new(
@@ -217,6 +218,6 @@ impl PickedElements {
 }
 
 /// Reads and writes of this many elements, not in memory order.
-fn copied(elements: f64) -> MemoryTraffic {
+fn copy_traffic(elements: f64) -> MemoryTraffic {
     MemoryTraffic { strided: true, ..MemoryTraffic::new(2.0 * elements, 2.0 * elements) }
 }

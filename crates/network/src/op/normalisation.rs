@@ -50,7 +50,11 @@ pub(super) fn batch<'a>(at: NodePosition, axis: usize) -> OperationFacts<'a> {
     // (batch_norm_cpu_backward_contiguous_impl in aten/src/ATen/native/cpu/batch_norm_kernel.cpp).
     let backward = BackwardTraffic::Normalised { batch: 5.0 * outputs, kept: 4.0 * outputs };
     let traffic = MemoryTraffic { inference: 2.0 * outputs, backward, ..MemoryTraffic::new(3.0 * outputs, 0.0) };
-    OperationFacts { buffers: vec![channels.clone(); 2], traffic, ..scaled(channels, axis, Affine::ScaleAndShift) }
+    OperationFacts {
+        buffers: vec![channels.clone(); 2],
+        traffic,
+        ..scaled_facts(channels, axis, Affine::ScaleAndShift)
+    }
 }
 
 /// Normalises every sample independently over the axes from `axis` on.
@@ -61,7 +65,7 @@ pub(super) fn layer<'a>(at: NodePosition, axis: usize, affine: Affine) -> Operat
         // aten/src/ATen/native/layer_norm.cpp: mean and inverse deviation of every normalised row.
         auxiliary: Some(AuxiliaryResult::Statistics(Shape::new(rows).elements())),
         traffic: MemoryTraffic::new(3.0 * outputs, 5.0 * outputs),
-        ..scaled(Shape::new(normalised), axis, affine)
+        ..scaled_facts(Shape::new(normalised), axis, affine)
     }
 }
 
@@ -73,13 +77,13 @@ pub(super) fn group<'a>(at: NodePosition, groups: usize, affine: Affine) -> Oper
         auxiliary: Some(AuxiliaryResult::Statistics(groups as u64)),
         traffic: MemoryTraffic::new(3.0 * outputs, 5.0 * outputs),
         channels: if apart { ChannelCoupling::Each(affine) } else { ChannelCoupling::Grouped { groups } },
-        ..scaled(Shape::new([at.output().channels()]), 0, affine)
+        ..scaled_facts(Shape::new([at.output().channels()]), 0, affine)
     }
 }
 
 /// A normalisation with a scale and a shift of these dimensions, if it has any, which extend along the result's axes from `first`
 /// on.
-fn scaled<'a>(dims: Shape, first: usize, affine: Affine) -> OperationFacts<'a> {
+fn scaled_facts<'a>(dims: Shape, first: usize, affine: Affine) -> OperationFacts<'a> {
     let weight = TrainedTensor { dims, spans: WeightSpans::Result { first } };
     OperationFacts {
         weights: vec![weight; affine.tensors()],

@@ -78,7 +78,7 @@ impl TopK {
 }
 
 /// Cumulative sums; backward sums the gradient from the other end, which flips it twice (cumsum_backward).
-pub(super) fn cumulated<'a>(at: NodePosition) -> OperationFacts<'a> {
+pub(super) fn cumulative_sum<'a>(at: NodePosition) -> OperationFacts<'a> {
     let outputs = at.outputs();
     let traffic = MemoryTraffic::new(2.0 * outputs, 6.0 * outputs);
     OperationFacts {
@@ -153,7 +153,7 @@ pub(super) fn sampled_shape(inputs: &[&Shape]) -> Result<Shape, String> {
 }
 
 /// Backward needs both operands (grid_sampler_2d in derivatives.yaml) and adds into zeros.
-pub(super) fn sampled<'a>(sample: &GridSample, at: NodePosition) -> OperationFacts<'a> {
+pub(super) fn grid_sample<'a>(sample: &GridSample, at: NodePosition) -> OperationFacts<'a> {
     let [inputs, grid, outputs] = [at.input(0).elements() as f64, at.input(1).elements() as f64, at.outputs()];
     let read = sample.interpolation.pixels() * outputs;
     let traffic = MemoryTraffic {

@@ -83,14 +83,14 @@ pub(super) fn max<'a>(kernel: &[usize], window: Option<&'a Window>, at: NodePosi
         auxiliary: Some(AuxiliaryResult::Indices),
         // Every result reads its window; two more words store the index of the maximum, which backward reads.
         traffic: MemoryTraffic::new((elements(kernel) + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
-        ..pooled(window)
+        ..pooling_facts(window)
     }
 }
 
 pub(super) fn average<'a>(kernel: &[usize], window: Option<&'a Window>, at: NodePosition) -> OperationFacts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     let traffic = MemoryTraffic::new((1.0 + elements(kernel)) * outputs, inputs + outputs);
-    OperationFacts { needs: BackwardNeeds::Inputs, traffic, ..pooled(window) }
+    OperationFacts { needs: BackwardNeeds::Inputs, traffic, ..pooling_facts(window) }
 }
 
 fn elements(kernel: &[usize]) -> f64 {
@@ -105,7 +105,7 @@ pub(super) fn adaptive_shape(output: [usize; 2], input: &Shape) -> Result<Shape,
 pub(super) fn adaptive<'a>(output: [usize; 2], at: NodePosition) -> OperationFacts<'a> {
     // The global mean is at::mean, which needs nothing of its input for backward (AdaptiveAveragePooling.cpp).
     let needs = if output == [1, 1] { BackwardNeeds::Nothing } else { BackwardNeeds::Inputs };
-    OperationFacts { needs, traffic: whole_traffic(at), ..pooled(None) }
+    OperationFacts { needs, traffic: whole_traffic(at), ..pooling_facts(None) }
 }
 
 perf4sight_base::words! {
@@ -137,7 +137,7 @@ pub(super) fn reduced_shape(input: &Shape, axes: &[usize], keep: bool) -> Result
     Ok(Shape::new(dims.collect::<Vec<_>>()))
 }
 
-pub(super) fn reduced<'a>(
+pub(super) fn reduction<'a>(
     reduction: ReductionKind,
     axes: &'a [usize],
     keep: bool,
@@ -156,7 +156,7 @@ pub(super) fn reduced<'a>(
         storage,
         traffic: whole_traffic(at),
         channels: ChannelCoupling::Reduced { axes, keep },
-        ..pooled(None)
+        ..pooling_facts(None)
     }
 }
 
@@ -182,11 +182,11 @@ impl Interpolation {
 }
 
 /// A resized image; neither direction needs more than the sizes (upsample_* in derivatives.yaml).
-pub(super) fn resized<'a>(interpolation: Interpolation, at: NodePosition) -> OperationFacts<'a> {
+pub(super) fn resize<'a>(interpolation: Interpolation, at: NodePosition) -> OperationFacts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     let read = interpolation.pixels() * outputs;
     let traffic = MemoryTraffic::new(read + outputs, outputs + read.max(inputs));
-    OperationFacts { traffic, ..pooled(None) }
+    OperationFacts { traffic, ..pooling_facts(None) }
 }
 
 fn whole_traffic(at: NodePosition) -> MemoryTraffic {
@@ -194,6 +194,6 @@ fn whole_traffic(at: NodePosition) -> MemoryTraffic {
     MemoryTraffic::new(moved, moved)
 }
 
-fn pooled(window: Option<&Window>) -> OperationFacts<'_> {
+fn pooling_facts(window: Option<&Window>) -> OperationFacts<'_> {
     OperationFacts::new(OperationNature::Pooling(window), ChannelCoupling::Image, GradientFlow::Made)
 }

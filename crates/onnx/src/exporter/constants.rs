@@ -32,7 +32,7 @@ pub(crate) enum ConstantOrigin {
 }
 
 /// The tensors that are neither parameters nor buffers of the network; names of these have dots or are marked.
-pub(super) fn computed<'a>(
+pub(super) fn computed_constants<'a>(
     exporter: &ExporterNotes<'a>,
     nodes: &'a [NodeProto],
     initializers: &'a [Initializer],
@@ -111,7 +111,7 @@ impl ExporterNotes<'_> {
         if is_copied(name) && dims.first().copied() == batch {
             return Some(ConstantOrigin::Trained(elements / dims[0].max(1)));
         }
-        if let Some(usual) = missing.iter().find_map(|parameter| usual(parameter, dims)) {
+        if let Some(usual) = missing.iter().find_map(|parameter| usual_elements(parameter, dims)) {
             return Some(ConstantOrigin::Usual(usual * constant.rows(name)));
         }
         if is_weight_norm(&missing) {
@@ -242,16 +242,16 @@ fn with_magnitudes(missing: &[&str], dims: &[u64]) -> ConstantOrigin {
 
 /// The elements of a parameter of this name from which a tensor of these dimensions is looked up, in the networks that use the
 /// name.
-fn usual(parameter: &str, dims: &[u64]) -> Option<u64> {
+fn usual_elements(parameter: &str, dims: &[u64]) -> Option<u64> {
     let dims: Vec<u64> = dims.iter().copied().filter(|&dim| dim > 1).collect();
     let offsets = |side: u64| 2 * side - 1;
     match (split_name(parameter).1, dims.as_slice()) {
         // Swin: a number for every head and offset of two places in a square window.
         ("relative_position_bias_table", &[heads, places, others]) if places == others => {
-            side(places).map(|side| heads * offsets(side) * offsets(side))
+            square_side(places).map(|side| heads * offsets(side) * offsets(side))
         }
         ("relative_position_bias_table", &[pairs, heads]) => {
-            side(pairs).and_then(side).map(|side| heads * offsets(side) * offsets(side))
+            square_side(pairs).and_then(square_side).map(|side| heads * offsets(side) * offsets(side))
         }
         // LeViT: a number for every head and distance along both axes, as many as keys.
         ("attention_biases", &[heads, _, keys]) => Some(heads * keys),
@@ -262,7 +262,7 @@ fn usual(parameter: &str, dims: &[u64]) -> Option<u64> {
     }
 }
 
-fn side(area: u64) -> Option<u64> {
+fn square_side(area: u64) -> Option<u64> {
     let side = area.isqrt();
     (side * side == area && side > 0).then_some(side)
 }

@@ -3,7 +3,7 @@
 
 use super::ExporterNotes;
 use crate::file::Initializer;
-use crate::notes::{arguments, marked, module, operation};
+use crate::notes::{arguments, module, noted_tensors, operation};
 use crate::schema::NodeProto;
 use hashbrown::HashSet;
 
@@ -29,7 +29,7 @@ impl<'a> ExporterNotes<'a> {
         match positions(node, operation) {
             Some(positions) => self.argument(arguments.get(positions[role]).copied().unwrap_or("None")),
             None if is_arithmetic(node, operation) => {
-                let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
+                let mut parameters = noted_tensors(node).filter(|name| name.starts_with("p_"));
                 match (parameters.next(), parameters.next()) {
                     (Some(one), None) => self.parameter(one),
                     _ => NotedOperand::Nothing,
@@ -61,7 +61,7 @@ impl<'a> ExporterNotes<'a> {
         let arguments = arguments(node);
         let own = match positions(node, operation(node)) {
             Some([weight, _]) => arguments.get(weight).is_some_and(|name| name.starts_with("%p_")),
-            None => marked(node).any(|name| name.starts_with("p_")),
+            None => noted_tensors(node).any(|name| name.starts_with("p_")),
         };
         let filters = node.input.get(1).filter(|name| !own && !self.trained.contains(name.as_str()))?;
         let is_matrix = |one: &&Initializer| one.tensor.name() == filters && one.tensor.dims.len() > 1;

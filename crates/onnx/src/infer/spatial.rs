@@ -8,14 +8,14 @@ pub(super) fn output(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<T
     let input = |index: usize| inputs.get(index)?.as_deref();
     let data = input(0)?;
     match call.node.op_type() {
-        "Pad" => padded(call, data),
-        "Resize" | "Upsample" => resized(call, data),
-        "Conv" | "DeformConv" => windowed(call, data, *input(1)?.first()?, input(1)?.get(2..)?),
+        "Pad" => padded_dims(call, data),
+        "Resize" | "Upsample" => resized_dims(call, data),
+        "Conv" | "DeformConv" => windowed_dims(call, data, *input(1)?.first()?, input(1)?.get(2..)?),
         "MaxPool" | "AveragePool" | "LpPool" => {
-            windowed(call, data, *data.get(1)?, &numbers(call.ints("kernel_shape")?))
+            windowed_dims(call, data, *data.get(1)?, &numbers(call.ints("kernel_shape")?))
         }
-        "ConvTranspose" => transposed(call, data, input(1)?),
-        "MaxUnpool" => unpooled(call, data),
+        "ConvTranspose" => transposed_dims(call, data, input(1)?),
+        "MaxUnpool" => unpooled_dims(call, data),
         "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => {
             Some(data.iter().enumerate().map(|(axis, &dim)| if axis < 2 { dim } else { 1.into() }).collect())
         }
@@ -44,7 +44,7 @@ fn columns_back(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
 }
 
 /// Pairs of the padding before and after; negative ones cut. From opset 18 on, the axes may be given.
-fn padded(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
+fn padded_dims(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
     let pads = call.numbers("pads", 1)?;
     let axes = call.constant(3).map_or_else(|| (0..data.len() as i64).collect(), KnownTensor::as_integers);
     if pads.len() != 2 * axes.len() {
@@ -59,7 +59,7 @@ fn padded(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
 }
 
 /// Factors are input 2 (input 1 in opset 10 and in Upsample), or sizes are input 3; from opset 18 on, the axes may be given.
-fn resized(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
+fn resized_dims(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
     let axes: Vec<usize> = match call.ints("axes") {
         Some(axes) => axes.iter().map(|&one| axis(one, data.len()).ok()).collect::<Option<_>>()?,
         None => (0..data.len()).collect(),
@@ -95,7 +95,7 @@ struct WindowMoves {
     pads: TensorDims,
 }
 
-fn moves(call: &NodeCall, kernel: &[BatchNumber]) -> Option<WindowMoves> {
+fn window_moves(call: &NodeCall, kernel: &[BatchNumber]) -> Option<WindowMoves> {
     let count = kernel.len();
     let dilations = values(call, "dilations", count, 1)?;
     let pads = values(call, "pads", 2 * count, 0)?;
@@ -106,13 +106,13 @@ fn moves(call: &NodeCall, kernel: &[BatchNumber]) -> Option<WindowMoves> {
     })
 }
 
-fn windowed(
+fn windowed_dims(
     call: &NodeCall,
     data: &[BatchNumber],
     channels: BatchNumber,
     kernel: &[BatchNumber],
 ) -> Option<TensorDims> {
-    let WindowMoves { reach, strides, pads } = moves(call, kernel)?;
+    let WindowMoves { reach, strides, pads } = window_moves(call, kernel)?;
     let mut dims = vec![*data.first()?, channels];
     let padding = call.text("auto_pad");
     for (at, &size) in data.get(2..)?.iter().enumerate() {
@@ -128,9 +128,9 @@ fn windowed(
     Some(dims)
 }
 
-fn transposed(call: &NodeCall, data: &[BatchNumber], filters: &[BatchNumber]) -> Option<TensorDims> {
+fn transposed_dims(call: &NodeCall, data: &[BatchNumber], filters: &[BatchNumber]) -> Option<TensorDims> {
     let (&[_, of_group], kernel) = filters.split_first_chunk()?;
-    let WindowMoves { reach, strides, pads } = moves(call, kernel)?;
+    let WindowMoves { reach, strides, pads } = window_moves(call, kernel)?;
     let extra = values(call, "output_padding", kernel.len(), 0)?;
     let mut dims = vec![*data.first()?, of_group * call.int("group").unwrap_or(1)];
     if let Some(wanted) = call.ints("output_shape") {
@@ -146,11 +146,11 @@ fn transposed(call: &NodeCall, data: &[BatchNumber], filters: &[BatchNumber]) ->
 }
 
 /// The smallest image that a pooling with these windows reduces to this size, unless an input gives another.
-fn unpooled(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
+fn unpooled_dims(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
     if let Some(wanted) = call.constant(2) {
         return Some(wanted.values.clone());
     }
-    let WindowMoves { reach, strides, pads } = moves(call, &numbers(call.ints("kernel_shape")?))?;
+    let WindowMoves { reach, strides, pads } = window_moves(call, &numbers(call.ints("kernel_shape")?))?;
     let mut dims = data.get(..2)?.to_vec();
     for (at, &size) in data.get(2..)?.iter().enumerate() {
         dims.push((size - 1) * *strides.get(at)? + reach[at] - pads[at]);

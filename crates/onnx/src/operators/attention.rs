@@ -24,7 +24,7 @@ struct AttentionScores {
 
 /// The attention whose last product this is, of these weights and values: one operation, or its last two if its weights are
 /// dropped.
-pub(super) fn fused(
+pub(super) fn fuse_attention(
     to: &mut GraphTranslation,
     call: &NodeCall,
     weights: Feature,
@@ -34,7 +34,7 @@ pub(super) fn fused(
     // shares its axis with the heads.
     let apart = !value.batch.is_some_and(|batch| batch.is_alone());
     let read_once = call.node.input.first().is_some_and(|name| to.values.is_read_once(name));
-    if let Some((softmax, rate)) = dropped(to, call, weights.id).filter(|_| read_once) {
+    if let Some((softmax, rate)) = dropout_before(to, call, weights.id).filter(|_| read_once) {
         return with_dropout(to, call, [Feature { id: softmax, ..weights }, value], rate).map(Some);
     }
     let Some(scores) = scores(to, weights.id).filter(|_| read_once && !apart) else { return Ok(None) };
@@ -70,7 +70,7 @@ fn contiguous_operands(
     for (place, input) in inputs.iter_mut().enumerate().take(3) {
         let unnoted = !to.ours && !to.exporter.has_notes() && lies_apart(to.builder.node(input.id));
         if is_copied(call.node, place) || unnoted && to.keeping == KeptReading::Least {
-            *input = contiguous::copied(to, &format!("{}_copied_{place}", own_name(call)), *input)?;
+            *input = contiguous::add_copy(to, &format!("{}_copied_{place}", own_name(call)), *input)?;
         } else if unnoted {
             to.noticed.strided.insert(own_name(call).to_string());
         }
@@ -84,7 +84,7 @@ fn lies_apart(node: &Node) -> bool {
 
 /// The softmax whose weights an attention drops, and the rate, if the nodes of the file do not show it: the default exporter
 /// records the dropout only in its note, and the nodes that make rows safe before it are no operation of PyTorch.
-fn dropped(to: &GraphTranslation, call: &NodeCall, weights: NodeId) -> Option<(NodeId, f32)> {
+fn dropout_before(to: &GraphTranslation, call: &NodeCall, weights: NodeId) -> Option<(NodeId, f32)> {
     if let Some(rate) = attention_dropout(call.node) {
         let softmax = made_safe(to, weights).unwrap_or(weights);
         return matches!(to.builder.node(softmax).op, Op::Softmax { .. }).then_some((softmax, rate));

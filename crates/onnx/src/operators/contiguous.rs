@@ -23,14 +23,14 @@ pub(super) fn identity(to: &mut GraphTranslation, call: &NodeCall) -> CallResult
 /// A copy that `contiguous` makes, as the Python module names it; of what is the same for all samples it is the same again.
 pub(super) fn contiguous_copy(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     match call.inputs.first() {
-        Some(Value::Feature(input)) => Ok(vec![Value::Feature(copied(to, own_name(call), *input)?)]),
+        Some(Value::Feature(input)) => Ok(vec![Value::Feature(add_copy(to, own_name(call), *input)?)]),
         Some(input) => Ok(vec![input.clone()]),
         None => Err(NodeMisfit::Unsupported),
     }
 }
 
 /// A contiguous copy, in the order of axes of the file.
-pub(super) fn copied(to: &mut GraphTranslation, name: &str, input: Feature) -> Result<Feature, NodeMisfit> {
+pub(super) fn add_copy(to: &mut GraphTranslation, name: &str, input: Feature) -> Result<Feature, NodeMisfit> {
     let batch = input.batch.filter(|batch| batch.is_alone()).map_or(0, |batch| batch.axis);
     to.add_like(name, Op::Contiguous { batch }, &[input])
 }
@@ -50,7 +50,7 @@ pub(super) fn laid_out_image(
         to.noticed.unsure(UnsureReason::Order);
     }
     match is_copied(call.node, 0) || is_open && to.keeping == KeptReading::Most {
-        true => copied(to, &format!("{}_contiguous", own_name(call)), image),
+        true => add_copy(to, &format!("{}_contiguous", own_name(call)), image),
         false => Ok(image),
     }
 }
@@ -75,9 +75,9 @@ pub(super) fn record_batch_move(to: &mut GraphTranslation, call: &NodeCall, now:
 
 /// The input of a fully connected layer. The layer folds all axes but the last, which copies an input in another memory order
 /// (`reshape` in `_matmul_impl` of aten/src/ATen/native/LinearAlgebra.cpp).
-pub(super) fn folded(to: &mut GraphTranslation, call: &NodeCall, input: Feature) -> Result<Feature, NodeMisfit> {
+pub(super) fn linear_input(to: &mut GraphTranslation, call: &NodeCall, input: Feature) -> Result<Feature, NodeMisfit> {
     match call.node.input.first().is_some_and(|name| to.values.is_moved(name)) {
-        true => copied(to, &format!("{}_folded", own_name(call)), input),
+        true => add_copy(to, &format!("{}_folded", own_name(call)), input),
         false => Ok(input),
     }
 }

@@ -1,6 +1,6 @@
 //! Convolutions, also transposed ones, and the windows of convolutions and poolings.
 
-use super::normalisation::restored;
+use super::normalisation::restore_batch_norm;
 use super::{contiguous, sequence, stack, volume};
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::pending::PendingPattern;
@@ -15,7 +15,7 @@ pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
         Some([_, _, _, _]) if stack::is_stack(to, call) => return stack::conv(to, call),
         _ => {}
     }
-    let (image, padded) = unpadded(to, call, 0.0)?;
+    let (image, padded) = without_padding_node(to, call, 0.0)?;
     let image = contiguous::laid_out_image(to, call, image)?;
     let [out_channels, seen, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
@@ -50,12 +50,12 @@ pub(super) fn layer(to: &mut GraphTranslation, call: &NodeCall, conv: Op, image:
     to.store_filters(node.id, call.input(1), 0);
     let bias = to.has_bias(call).then(|| to.builder.shape(node.id).channels());
     let result = to.count_layer(node, call, bias)?;
-    single(restored(to, call, result, 0)?)
+    single(restore_batch_norm(to, call, result, 0)?)
 }
 
 /// The input image of a window, and additional padding. If a padding node comes before the window and pads with the window's own
 /// number, they are that node's input and padding.
-pub(super) fn unpadded(
+pub(super) fn without_padding_node(
     to: &GraphTranslation,
     call: &NodeCall,
     number: f64,
@@ -164,5 +164,5 @@ pub(super) fn transposed_layer(
     let node = to.add_like(&to.name(call), Op::ConvTranspose(layer), &[image])?;
     to.store_filters(node.id, call.input(1), 1);
     let result = to.count_layer(node, call, outputs)?;
-    single(restored(to, call, result, 0)?)
+    single(restore_batch_norm(to, call, result, 0)?)
 }

@@ -55,7 +55,8 @@ pub(super) fn einsum(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let operands = terms.iter().enumerate().map(|(place, term)| operand(to, call, place, term, dropped));
     let operands: Vec<EinsumOperand> = operands.collect::<Result<_, _>>()?;
     let wanted: Vec<char> = result.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
-    let Some(EinsumOperand { source: OperandSource::Feature(result), .. }) = contracted(to, call, operands, &wanted)?
+    let Some(EinsumOperand { source: OperandSource::Feature(result), .. }) =
+        contract_operands(to, call, operands, &wanted)?
     else {
         return Err(NodeMisfit::Unsupported);
     };
@@ -64,7 +65,7 @@ pub(super) fn einsum(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
 }
 
 /// The operands multiplied from the left: what later ones or the result do not have is summed over as soon as it can be. The axes of the result come first.
-fn contracted<'c>(
+fn contract_operands<'c>(
     to: &mut GraphTranslation,
     call: &NodeCall,
     operands: Vec<EinsumOperand<'c>>,
@@ -78,7 +79,7 @@ fn contracted<'c>(
         let is_had = |letter: &char| product.letters.contains(letter) || other.letters.contains(letter);
         let summed = later.iter().copied().filter(|letter| !result.contains(letter));
         let wanted: Vec<char> = result.iter().copied().chain(summed).filter(is_had).collect();
-        product = multiplied(to, call, [product, other], &wanted)?;
+        product = multiply_operands(to, call, [product, other], &wanted)?;
     }
     Ok(Some(product))
 }
@@ -141,7 +142,7 @@ fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<LetterRoles, NodeMis
 }
 
 /// Whether the second operand comes first in a product, where the result has all of its axes before those of the first (`swap_lo_ro`).
-fn swaps(a: &EinsumOperand, b: &EinsumOperand, wanted: &[char]) -> Result<bool, NodeMisfit> {
+fn is_swapped(a: &EinsumOperand, b: &EinsumOperand, wanted: &[char]) -> Result<bool, NodeMisfit> {
     let LetterRoles { rows, columns, .. } = roles(&a.letters, &b.letters, wanted)?;
     let place = |letter: &char| wanted.iter().position(|other| other == letter);
     let (last, first) = (columns.iter().filter_map(place).max(), rows.iter().filter_map(place).min());
@@ -150,7 +151,7 @@ fn swaps(a: &EinsumOperand, b: &EinsumOperand, wanted: &[char]) -> Result<bool, 
 }
 
 /// Two operands multiplied, with the axes `wanted` in this order.
-fn multiplied<'c>(
+fn multiply_operands<'c>(
     to: &mut GraphTranslation,
     call: &NodeCall,
     [a, b]: [EinsumOperand<'c>; 2],
@@ -160,7 +161,7 @@ fn multiplied<'c>(
     if [a.source, b.source].iter().all(|source| matches!(source, OperandSource::Weight(_))) {
         return Err(NodeMisfit::Unsupported);
     }
-    let [a, b] = if swaps(&a, &b, wanted)? { [b, a] } else { [a, b] };
+    let [a, b] = if is_swapped(&a, &b, wanted)? { [b, a] } else { [a, b] };
     let LetterRoles { stack, rows, columns, inner } = roles(&a.letters, &b.letters, wanted)?;
     let sizes = |letters: &[char]| -> Vec<usize> {
         let size = |letter: &char| {
@@ -189,7 +190,7 @@ fn multiplied<'c>(
     let right = matrices(to, call, &b, &right, [outer.as_slice(), &[depth, width]].concat())?;
     let node = to.add_like(own_name(call), Op::MatMul, &[left, right])?;
     runs.into_iter().for_each(|runs| to.builder.set_runs(node.id, runs));
-    let node = shaped(to, call, node, [outer, free].concat())?;
+    let node = reshape_to(to, call, node, [outer, free].concat())?;
     let node = transpose_to(to, call, node, &[stack.as_slice(), &rows, &columns].concat(), wanted)?;
     Ok(EinsumOperand { source: OperandSource::Feature(node), dims, letters: wanted.to_vec() })
 }
@@ -218,13 +219,13 @@ fn matrices(
     match operand.source {
         OperandSource::Feature(feature) => {
             let node = transpose_to(to, call, feature, &operand.letters, order)?;
-            shaped(to, call, node, dims)
+            reshape_to(to, call, node, dims)
         }
         OperandSource::Weight(weight) => {
             if product(&weight.dims) != product(&dims) {
                 return Err(NodeMisfit::Unsupported);
             }
-            Ok(Feature { id: to.leaf(call, weight, Shape::new(dims))?, batch: None, guessed: false })
+            Ok(Feature { id: to.parameter_node(call, weight, Shape::new(dims))?, batch: None, guessed: false })
         }
     }
 }
@@ -247,7 +248,12 @@ fn transpose_to(
     to.add_like(&format!("{}_turned", own_name(call)), Op::Transpose { order }, &[node])
 }
 
-fn shaped(to: &mut GraphTranslation, call: &NodeCall, node: Feature, dims: Vec<usize>) -> Result<Feature, NodeMisfit> {
+fn reshape_to(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    node: Feature,
+    dims: Vec<usize>,
+) -> Result<Feature, NodeMisfit> {
     let shape = Shape::new(dims);
     if *to.builder.shape(node.id) == shape {
         return Ok(node);

@@ -1,10 +1,10 @@
 //! Element-wise operations: activations as one operator or several, arithmetic, dropout.
 
 use super::normalisation;
-use crate::align::aligned;
+use crate::align::align_inputs;
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::curves;
-use crate::curves::{NodeCurve, is_spelled_out, recognised};
+use crate::curves::{NodeCurve, is_spelled_out, recognise_activation};
 use crate::fold;
 use crate::notes::{self, reads_parameter};
 use crate::number::{BatchNumber, product};
@@ -37,7 +37,7 @@ fn no_number(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
 }
 
 fn choice(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
-    let inputs = aligned(to, call)?;
+    let inputs = align_inputs(to, call)?;
     let held = inputs.iter().find(|input| input.batch.is_some()).copied().unwrap_or(inputs[0]);
     // The default exporter so writes softplus, which is x itself where x is large.
     let is_noted = notes::operation(call.node).contains("softplus");
@@ -124,7 +124,7 @@ fn of_two(operator: &str) -> Option<impl Fn(f64, f64) -> f64> {
 }
 
 fn unknown(to: &GraphTranslation, call: &NodeCall, input: Feature) -> Op {
-    super::unknown::unweighted(to, call, to.builder.shape(input.id).clone())
+    super::unknown::unweighted_op(to, call, to.builder.shape(input.id).clone())
 }
 
 fn recognise_or(
@@ -137,7 +137,7 @@ fn recognise_or(
     let spelled = |activation| !to.ours && is_spelled_out(activation, notes::operation(call.node));
     // A step that is an operator of its own, such as ONNX's Softplus, is not spelled out.
     let is_own = |activation| op == Op::Activation(activation);
-    let found = recognised(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
+    let found = recognise_activation(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
     // An exporter writes these steps for one operator, and so does a program that computes them itself.
     let is_one_step = |root| matches!(inputs, [only] if only.id == root);
     let unnoted = |(activation, root)| {
@@ -170,11 +170,11 @@ fn arithmetic(to: &mut GraphTranslation, call: &NodeCall, binary: BinaryFunction
             with_fixed(to, call, binary, *x, other)
         }
         [_, _] => {
-            let inputs = aligned(to, call)?;
+            let inputs = align_inputs(to, call)?;
             binary_of_features(to, call, binary, [inputs[0], inputs[1]])
         }
         _ => {
-            let inputs = aligned(to, call)?;
+            let inputs = align_inputs(to, call)?;
             let mut sum = inputs[0];
             for &next in &inputs[1..] {
                 sum = to.add_like(own_name(call), Op::Binary(binary), &[sum, next])?;
@@ -226,12 +226,12 @@ fn with_weight(to: &mut GraphTranslation, call: &NodeCall, binary: BinaryFunctio
     if normalisation::join_scale_or_shift(to, call, input, binary) {
         return single(input);
     }
-    if let Some(normalised) = normalisation::shifted(to, call, input, binary)? {
+    if let Some(normalised) = normalisation::end_layer_norm(to, call, input, binary)? {
         return single(normalised);
     }
-    let inputs = aligned(to, call)?;
+    let inputs = align_inputs(to, call)?;
     let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
-    normalisation::scaled(to, input, node, binary);
+    normalisation::record_scale(to, input, node, binary);
     single(node)
 }
 
@@ -279,7 +279,7 @@ fn with_fixed(
     }
     if !fits {
         // It broadcasts a computed tensor, as a causal mask does with a mask of valid tokens.
-        let inputs = aligned(to, call)?;
+        let inputs = align_inputs(to, call)?;
         let batch = input.batch;
         let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
         return single(Feature { batch, ..node });
@@ -324,7 +324,7 @@ pub(super) fn random(to: &GraphTranslation, call: &NodeCall) -> CallResult {
         _ => None,
     };
     let drawn = to.input_dims(call.input(0), to.samples).or_else(|| {
-        let declared = to.values.declared(call.node.output.first()?)?;
+        let declared = to.values.declared_shape(call.node.output.first()?)?;
         Some(declared.iter().map(|dim| dim.map_or(to.samples, BatchNumber::from)).collect())
     });
     Ok(vec![Value::Random(RandomTensor { keep, drawn: drawn.map(|dims| product(&dims)) })])

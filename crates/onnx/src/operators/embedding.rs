@@ -67,7 +67,7 @@ pub(super) fn fixed(to: &mut GraphTranslation, call: &NodeCall) -> Option<CallRe
 fn record_lookup(to: &mut GraphTranslation, call: &NodeCall, looked_up: Feature) -> CallResult {
     to.store_filters(looked_up.id, call.input(0), 1);
     let tie = to.tie_weight(looked_up.id, call, 0);
-    let trained = if tie == WeightTie::Elsewhere { 0 } else { to.trained(call, call.input(0)) };
+    let trained = if tie == WeightTie::Elsewhere { 0 } else { to.trained_elements(call, call.input(0)) };
     to.builder.set_trained(looked_up.id, trained);
     single(looked_up)
 }

@@ -49,7 +49,7 @@ pub(super) fn translate(to: &mut GraphTranslation, call: &NodeCall) -> CallResul
         {
             tile(to, call, dims)
         }
-        _ => derived(to, call),
+        _ => derived_value(to, call),
     }
 }
 
@@ -90,9 +90,9 @@ fn in_parts(call: &NodeCall, weight: &WeightTensor) -> CallResult {
 }
 
 /// A value computed from weights and tables only: it is the same for every sample, and changes between steps only by training.
-fn derived(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
+fn derived_value(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let Some(shapes) = output_shapes(to, call) else { return unknown::load(to, call).map_err(NodeMisfit::Wrong) };
-    let weights: Vec<&WeightTensor> = trained(call).filter(|_| !ends_gradient(call)).collect();
+    let weights: Vec<&WeightTensor> = trained_inputs(call).filter(|_| !ends_gradient(call)).collect();
     // The indices of a lookup, such as the distances between the positions of a window, are tables too.
     if !weights.is_empty() {
         to.hold_tables(call);
@@ -104,7 +104,7 @@ fn derived(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let value = |dims: TensorDims| match weights.as_slice() {
         [weight] if turns(call, &dims) => weight.transposed(),
         [weight] if partial || keeps_elements(call.node.op_type()) => weight.seen_as(dims),
-        weights => WeightTensor::computed(weights, dims.clone()).unwrap_or_else(|| {
+        weights => WeightTensor::computed_from(weights, dims.clone()).unwrap_or_else(|| {
             Value::Opaque(FixedTensor {
                 dims,
                 of: only_held_tensor(call).map(|held| HeldTensor { is_seen: held.is_seen && partial, ..held }),
@@ -155,7 +155,7 @@ fn with_bias(to: &GraphTranslation, call: &NodeCall, weight: WeightTensor) -> We
 }
 
 /// The trainable inputs. If an exporter created one of several, that one is a folded constant.
-fn trained<'c>(call: &'c NodeCall) -> impl Iterator<Item = &'c WeightTensor> {
+fn trained_inputs<'c>(call: &'c NodeCall) -> impl Iterator<Item = &'c WeightTensor> {
     let weights = || {
         call.inputs.iter().filter_map(|input| match input {
             Value::Weight(weight) => Some(weight),
@@ -212,11 +212,11 @@ fn randomness(call: &NodeCall, input: &Value) -> Option<Value> {
 
 /// A copy of a tensor for every sample, such as a class token or learned queries; other copies are computed like any operation.
 fn expand(to: &mut GraphTranslation, call: &NodeCall, own: &[BatchNumber]) -> CallResult {
-    let Some(target) = call.input(1).as_constant().map(|target| &target.values) else { return derived(to, call) };
+    let Some(target) = call.input(1).as_constant().map(|target| &target.values) else { return derived_value(to, call) };
     let ones = target.len().saturating_sub(own.len());
     let mut own: TensorDims = std::iter::repeat_n(1.into(), ones).chain(own.iter().copied()).collect();
     let is_batch = |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] == to.samples;
-    let Some(axis) = place_of_batch(to, target.len(), is_batch) else { return derived(to, call) };
+    let Some(axis) = place_of_batch(to, target.len(), is_batch) else { return derived_value(to, call) };
     own.remove(axis);
     let others = target.iter().enumerate().filter(|(other, _)| *other != axis);
     let wanted: TensorDims = others.map(|(_, &dim)| dim).collect();
@@ -226,7 +226,9 @@ fn expand(to: &mut GraphTranslation, call: &NodeCall, own: &[BatchNumber]) -> Ca
 
 /// Repeats a tensor for every sample, also along its first axis, as for the heads of positions in DeBERTa.
 fn tile(to: &mut GraphTranslation, call: &NodeCall, own: &[BatchNumber]) -> CallResult {
-    let Some(repeats) = call.input(1).as_constant().map(|repeats| &repeats.values) else { return derived(to, call) };
+    let Some(repeats) = call.input(1).as_constant().map(|repeats| &repeats.values) else {
+        return derived_value(to, call);
+    };
     let once = |axis: usize| (0..repeats.len()).all(|other| other == axis || repeats[other] == 1);
     // If the file's batch is a single sample, a copy for every sample repeats nothing.
     let is_batch = |axis: usize| {
@@ -236,7 +238,7 @@ fn tile(to: &mut GraphTranslation, call: &NodeCall, own: &[BatchNumber]) -> Call
             && (axis == 0 || own.get(axis).is_some_and(|&dim| dim == 1))
     };
     let place = place_of_batch(to, repeats.len(), is_batch).filter(|_| own.len() == repeats.len());
-    let Some(axis) = place else { return derived(to, call) };
+    let Some(axis) = place else { return derived_value(to, call) };
     let own = shape(own)?;
     let once = match own.dims()[axis] {
         1 => {
@@ -245,7 +247,7 @@ fn tile(to: &mut GraphTranslation, call: &NodeCall, own: &[BatchNumber]) -> Call
         }
         times => of_samples(to, call, own, BatchAxis::holding(axis, times, None))?,
     };
-    single(super::contiguous::copied(to, own_name(call), once)?)
+    single(super::contiguous::add_copy(to, own_name(call), once)?)
 }
 
 /// The first axis that may be the batch, where its length cannot be a coincidence: the first axis of all, or an open one.
@@ -260,7 +262,9 @@ fn of_samples(
     batch: BatchAxis,
 ) -> Result<Feature, NodeMisfit> {
     match call.input(0) {
-        Value::Weight(weight) => Ok(Feature { id: to.leaf(call, weight, shape)?, batch: Some(batch), guessed: false }),
+        Value::Weight(weight) => {
+            Ok(Feature { id: to.parameter_node(call, weight, shape)?, batch: Some(batch), guessed: false })
+        }
         Value::Opaque(table) => table_of_samples(to, own_name(call), (shape, batch), table.of.as_ref()),
         _ => table_of_samples(to, own_name(call), (shape, batch), None),
     }

@@ -1,6 +1,6 @@
 //! Fully connected layers and products of two features.
 
-use crate::align::aligned;
+use crate::align::align_inputs;
 use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::translate::{GraphTranslation, own_name, single};
@@ -27,13 +27,13 @@ pub(super) fn matmul(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
             layer(to, call, *left, WeightMatrix { sizes: [inputs, outputs], axis: 1, bias: false })
         }
         _ => {
-            let inputs = aligned(to, call)?;
+            let inputs = align_inputs(to, call)?;
             let &[a, b] = inputs.as_slice() else { return Err(NodeMisfit::Unsupported) };
             let [last, second] = [1, 2].map(|back| to.dims(a).len().saturating_sub(back));
             if a.batch != b.batch || a.batch.is_some_and(|batch| batch.axis == last || batch.axis == second) {
                 return Err(NodeMisfit::Unsupported);
             }
-            if let Some(attention) = super::attention::fused(to, call, a, b)? {
+            if let Some(attention) = super::attention::fuse_attention(to, call, a, b)? {
                 return single(attention);
             }
             single(to.add_like(own_name(call), Op::MatMul, &[a, b])?)
@@ -59,10 +59,10 @@ fn layer(to: &mut GraphTranslation, call: &NodeCall, input: Feature, matrix: Wei
         return Err(NodeMisfit::Wrong(format!("reads {features} features, its weights {inputs}")));
     }
     let linear = Linear { out_features: outputs, bias };
-    let input = super::contiguous::folded(to, call, input)?;
+    let input = super::contiguous::linear_input(to, call, input)?;
     let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
     to.store_filters(node.id, call.input(1), axis);
     let last = to.builder.shape(node.id).rank() - 1;
     let result = to.count_layer(node, call, bias.then_some(outputs))?;
-    single(super::normalisation::restored(to, call, result, last)?)
+    single(super::normalisation::restore_batch_norm(to, call, result, last)?)
 }

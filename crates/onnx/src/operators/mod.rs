@@ -29,7 +29,7 @@ use super::translate::GraphTranslation;
 
 pub(super) fn dispatch(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if !matches!(call.node.domain(), "" | "ai.onnx") {
-        return unknown::ours(to, call);
+        return unknown::own_operator(to, call);
     }
     if call.node.op_type() == "SequenceAt" {
         return movement::sequence_at(call);
@@ -47,7 +47,7 @@ pub(super) fn dispatch(to: &mut GraphTranslation, call: &NodeCall) -> CallResult
         "Resize" | "Upsample" => sizing::resize(to, call),
         "DepthToSpace" | "SpaceToDepth" => sizing::blocks(to, call),
         "Tile" => sizing::tile(to, call),
-        "MaxPool" | "AveragePool" => pooling::windowed(to, call),
+        "MaxPool" | "AveragePool" => pooling::window_of(to, call),
         "LpPool" => composite::power_pool(to, call),
         "LRN" => composite::local_response(to, call),
         "ArgMax" | "ArgMin" | "TopK" | "CumSum" | "Col2Im" | "GridSample" | "GatherND" => places::translate(to, call),

@@ -1,7 +1,7 @@
 //! Concatenating, cutting and reordering features.
 
 use super::contiguous;
-use crate::align::aligned;
+use crate::align::align_inputs;
 use crate::batch::{BatchAxis, shape};
 use crate::call::{CallResult, NodeCall, NodeMisfit, axis as counted};
 use crate::notes;
@@ -23,7 +23,7 @@ pub(super) fn concat(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if let [Value::Feature(only)] = call.inputs.as_slice() {
         return single(*only);
     }
-    let inputs = aligned(to, call)?;
+    let inputs = align_inputs(to, call)?;
     let axis = to.axis(inputs[0], axis)?;
     single(to.add_like(own_name(call), Op::Concat { axis }, &inputs)?)
 }
@@ -257,7 +257,7 @@ fn pick_elements(
 pub(super) fn scatter(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let (whole, put) = (call.feature(0)?, call.feature(2)?);
     let replaces = matches!(call.text("reduction"), "" | "none");
-    if replaces && holds(to, whole.id, put.id) {
+    if replaces && is_part_of(to, whole.id, put.id) {
         return single(whole);
     }
     let all = replaces && to.dims(whole) == to.dims(put) && whole.batch == put.batch;
@@ -265,7 +265,7 @@ pub(super) fn scatter(to: &mut GraphTranslation, call: &NodeCall) -> CallResult 
 }
 
 /// Whether what is assigned is a part of the tensor that it is assigned to: a slice, or what was assigned to it just before.
-fn holds(to: &GraphTranslation, whole: NodeId, put: NodeId) -> bool {
+fn is_part_of(to: &GraphTranslation, whole: NodeId, put: NodeId) -> bool {
     let (whole, put) = (shown_by_views(to, whole), shown_by_views(to, put));
     let [whole_node, put_node] = [whole, put].map(|id| to.builder.node(id));
     let is_slice = matches!(put_node.op, Op::Slice { .. }) && shown_by_views(to, put_node.inputs[0]) == whole;
@@ -300,5 +300,5 @@ pub(super) fn transpose(to: &mut GraphTranslation, call: &NodeCall) -> CallResul
     let packed = contiguous::is_packed_projection(to, input, &sample);
     let node = to.add_like(own_name(call), Op::Transpose { order: sample }, &[input])?;
     let turned = Feature { batch, ..node };
-    single(if packed { contiguous::copied(to, &format!("{}_contiguous", own_name(call)), turned)? } else { turned })
+    single(if packed { contiguous::add_copy(to, &format!("{}_contiguous", own_name(call)), turned)? } else { turned })
 }

@@ -36,7 +36,7 @@ pub(super) fn batch(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
 }
 
 /// A layer, followed by the batch normalisation of its channels on `axis` that the exporter folded into it, if its notes name it.
-pub(super) fn restored(
+pub(super) fn restore_batch_norm(
     to: &mut GraphTranslation,
     call: &NodeCall,
     layer: Feature,
@@ -96,7 +96,7 @@ fn is_trained(call: &NodeCall, value: &Value) -> bool {
 pub(super) fn instance(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = of_images(to, call)?;
     let groups = to.builder.shape(input.id).channels();
-    let node = grouped(to, call, input, groups)?;
+    let node = begin_group_norm(to, call, input, groups)?;
     to.builder.set_runs(node.id, PytorchRun::InstanceNorm);
     let view = to.builder.node(input.id);
     if let (Op::Reshape(_) | Op::Flatten, &[whole]) = (&view.op, view.inputs.as_slice())
@@ -130,14 +130,14 @@ pub(super) fn root_mean_square(to: &mut GraphTranslation, call: &NodeCall) -> Ca
     let rank = to.builder.shape(input.id).rank();
     let ones = std::iter::repeat_n(1.into(), rank.saturating_sub(scale.dims.len()));
     let dims: Vec<_> = ones.chain(scale.dims.iter().copied()).collect();
-    let scale = Feature { id: to.leaf(call, scale, shape(&dims)?)?, batch: None, guessed: false };
+    let scale = Feature { id: to.parameter_node(call, scale, shape(&dims)?)?, batch: None, guessed: false };
     single(to.add_like(&format!("{name}_scaled"), Op::Binary(BinaryFunction::Mul), &[normal, scale])?)
 }
 
 pub(super) fn group(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = of_images(to, call)?;
     let groups = super::convolution::size(call.int("num_groups").unwrap_or(1))?;
-    single(grouped(to, call, input, groups)?)
+    single(begin_group_norm(to, call, input, groups)?)
 }
 
 /// The input, if its channels follow the batch.
@@ -149,7 +149,12 @@ fn of_images(to: &GraphTranslation, call: &NodeCall) -> Result<Feature, NodeMisf
     }
 }
 
-fn grouped(to: &mut GraphTranslation, call: &NodeCall, input: Feature, groups: usize) -> Result<Feature, NodeMisfit> {
+fn begin_group_norm(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    input: Feature,
+    groups: usize,
+) -> Result<Feature, NodeMisfit> {
     let channels = to.builder.shape(input.id).channels();
     let affine = affine(call)?;
     // The first form of the operator scales groups instead of channels.
@@ -165,7 +170,7 @@ fn grouped(to: &mut GraphTranslation, call: &NodeCall, input: Feature, groups: u
 }
 
 /// The group normalisation that ends with a reshape back to all channels.
-pub(super) fn ungrouped(
+pub(super) fn end_group_norm(
     to: &mut GraphTranslation,
     call: &NodeCall,
     view: Feature,
@@ -206,7 +211,7 @@ pub(super) fn join_scale_or_shift(
     if !of_channels || !to.values.is_read_once(read) {
         return false;
     }
-    let trained = to.builder.node(input.id).trained.unwrap_or(0) + to.trained(call, call.input(place));
+    let trained = to.builder.node(input.id).trained.unwrap_or(0) + to.trained_elements(call, call.input(place));
     let name = if next == Affine::Scale { to.name(call) } else { to.builder.node(input.id).name.clone() };
     to.builder.replace(input.id, Op::GroupNorm { groups, affine: next }, &name);
     to.builder.set_trained(input.id, trained);
@@ -224,17 +229,17 @@ pub(super) fn softmax(to: &mut GraphTranslation, call: &NodeCall) -> CallResult 
 }
 
 /// Records the scaling of a layer normalisation that is written as several operators.
-pub(super) fn scaled(to: &mut GraphTranslation, input: Feature, result: Feature, binary: BinaryFunction) {
+pub(super) fn record_scale(to: &mut GraphTranslation, input: Feature, result: Feature, binary: BinaryFunction) {
     if binary == BinaryFunction::Mul
         && to.opset < LAYER_NORMALISATION
-        && let Some((input, axis)) = normalised(to, input)
+        && let Some((input, axis)) = normalised_source(to, input)
     {
         to.pending.insert(result.id, PendingPattern::Normalised(input, axis));
     }
 }
 
 /// The layer normalisation that ends with this call, its shift.
-pub(super) fn shifted(
+pub(super) fn end_layer_norm(
     to: &mut GraphTranslation,
     call: &NodeCall,
     input: Feature,
@@ -255,7 +260,7 @@ pub(super) fn shifted(
 }
 
 /// `(x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon)` over the last axes, as exporters write it below opset 17.
-fn normalised(to: &GraphTranslation, result: Feature) -> Option<(Feature, usize)> {
+fn normalised_source(to: &GraphTranslation, result: Feature) -> Option<(Feature, usize)> {
     let [centred, deviation] = operands(to, result.id, &Op::Binary(BinaryFunction::Div))?;
     let variance = step(to, step(to, deviation, "sqrt")?, "add")?;
     let square = step(to, variance, "mean")?;

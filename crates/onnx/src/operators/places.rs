@@ -1,7 +1,7 @@
 //! Operators that look elements up by position: extremes, cumulative sums, tuples of indices, columns of windows, grids.
 
 use super::convolution::{size, window};
-use crate::align::aligned;
+use crate::align::align_inputs;
 use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::number::as_integers;
@@ -85,7 +85,7 @@ fn columns_back(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
 /// An image sampled at the positions of a grid, which the network computes or the file holds.
 fn grid_sample(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let image = to.image(call)?;
-    let inputs = aligned(to, call)?;
+    let inputs = align_inputs(to, call)?;
     if inputs.len() != 2 || inputs.iter().any(|input| input.batch != Some(BatchAxis::FIRST)) {
         return Err(NodeMisfit::Unsupported);
     }
@@ -123,7 +123,7 @@ fn gather_nd(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
         return Err(NodeMisfit::Unsupported);
     }
     let (front, rest) = dims.split_at(spanned);
-    let place = |tuple: &[i64]| place(tuple, front);
+    let place = |tuple: &[i64]| flat_index(tuple, front);
     // Large tables of indices are not read from the file.
     let places = call.constant(1).map_or(vec![], KnownTensor::as_integers);
     let places = places.chunks(spanned).map(place).collect::<Result<Vec<_>, _>>()?;
@@ -142,7 +142,7 @@ fn seen_as(to: &mut GraphTranslation, name: &str, input: Feature, dims: Vec<usiz
     if *to.builder.shape(input.id) == shape { Ok(input) } else { to.add_like(name, Op::Reshape(shape), &[input]) }
 }
 
-fn place(tuple: &[i64], dims: &[usize]) -> Result<usize, NodeMisfit> {
+fn flat_index(tuple: &[i64], dims: &[usize]) -> Result<usize, NodeMisfit> {
     tuple.iter().zip(dims).try_fold(0, |place, (&index, &dim)| {
         let index = if index < 0 { index.saturating_add(dim as i64) } else { index };
         let index = usize::try_from(index).ok().filter(|&index| index < dim);

@@ -1,6 +1,6 @@
 //! Pooling over windows, over the whole image, over chosen axes.
 
-use super::convolution::{size, unpadded, window};
+use super::convolution::{size, window, without_padding_node};
 use super::{sequence, stack, volume};
 use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit, axis as counted};
@@ -8,7 +8,7 @@ use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::Feature;
 use perf4sight_network::{Op, ReductionKind, Window};
 
-pub(super) fn windowed(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
+pub(super) fn window_of(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     match call.ints("kernel_shape") {
         Some([_]) => return sequence::pool(to, call),
         Some([_, _, _]) => return volume::pool(to, call),
@@ -17,7 +17,7 @@ pub(super) fn windowed(to: &mut GraphTranslation, call: &NodeCall) -> CallResult
     }
     let number = if call.node.op_type() == "MaxPool" { f64::NEG_INFINITY } else { 0.0 };
     let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
-    let (image, padded, window) = padded(to, call, [size(height)?, size(width)?], number)?;
+    let (image, padded, window) = padded_input(to, call, [size(height)?, size(width)?], number)?;
     let op = match call.node.op_type() {
         "MaxPool" => Op::MaxPool(window),
         // Zeros that a separate node added are counted.
@@ -28,13 +28,13 @@ pub(super) fn windowed(to: &mut GraphTranslation, call: &NodeCall) -> CallResult
 
 /// The input of a pooling: the image before a padding node, if the window can include that padding, otherwise the padded image. A
 /// window with as much padding as its extent may be entirely outside the image, which runtimes refuse.
-fn padded(
+fn padded_input(
     to: &GraphTranslation,
     call: &NodeCall,
     kernel: [usize; 2],
     number: f64,
 ) -> Result<(Feature, [usize; 4], Window), NodeMisfit> {
-    let (source, sides) = unpadded(to, call, number)?;
+    let (source, sides) = without_padding_node(to, call, number)?;
     let whole = window(call, to.builder.shape(source.id).image(), kernel, sides)?;
     if sides == [0; 4] || (0..4).all(|side| whole.padding[side] < kernel[side % 2]) {
         return Ok((source, sides, whole));

@@ -13,7 +13,7 @@ pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let groups = size(call.int("group").unwrap_or(1))?;
     let window = window(call, length)?;
     if let Some(rows) = stack::rows(to, call)? {
-        let result = stack::convolved(to, call, rows, &window)?;
+        let result = stack::convolve_every(to, call, rows, &window)?;
         return stack::of_rows(to, call, result);
     }
     let bias = to.has_bias(call);
@@ -51,7 +51,7 @@ pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let Some(&[length]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
     let window = Window { ceil: call.flag("ceil_mode"), ..window(call, size(length)?)? };
     if let Some(rows) = stack::rows(to, call)? {
-        let result = stack::pooled(to, call, rows, &window)?;
+        let result = stack::pool_every(to, call, rows, &window)?;
         return stack::of_rows(to, call, result);
     }
     let image = image(to, call)?;

@@ -4,7 +4,7 @@ use crate::batch::{BatchAxis, sample};
 use crate::call::{CallResult, NodeCall, NodeMisfit, axis};
 use crate::notes;
 use crate::number::{BatchNumber, TensorDims, product};
-use crate::rearrange::{bound, resolved};
+use crate::rearrange::{bound, resolve_target};
 use crate::tensor::KnownTensor;
 use crate::translate::{GraphTranslation, constant_value, own_name, single};
 use crate::value::Feature;
@@ -30,7 +30,7 @@ pub(super) fn reshape(to: &mut GraphTranslation, call: &NodeCall) -> CallResult 
     let input = call.feature(0)?;
     let from = to.dims(input);
     let target = match call.numbers("shape", 1) {
-        Some(target) => resolved(&from, &target, call.flag("allowzero"))?,
+        Some(target) => resolve_target(&from, &target, call.flag("allowzero"))?,
         // The shape is computed from unavailable values; the declared shape of the output is used.
         None => {
             let declared = call.node.output.first().and_then(|name| to.values.declared_dims(name, to.samples));
@@ -57,7 +57,7 @@ fn reshape_to(to: &mut GraphTranslation, call: &NodeCall, input: Feature, target
     if sample == *to.builder.shape(input.id) && !((joins || to.ours) && is_turned(to, input)) {
         return single(input);
     }
-    if let Some(normalised) = super::normalisation::ungrouped(to, call, input, &sample)? {
+    if let Some(normalised) = super::normalisation::end_group_norm(to, call, input, &sample)? {
         return single(normalised);
     }
     let view = to.add_like(own_name(call), Op::Reshape(sample), &[input])?;

@@ -115,10 +115,10 @@ pub(super) fn resize(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
 pub(super) fn expand(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let target = shape_by_rule(to, call)?;
-    stretched(to, call, input, &target)
+    resize_to(to, call, input, &target)
 }
 
-fn stretched(to: &mut GraphTranslation, call: &NodeCall, input: Feature, target: &[BatchNumber]) -> CallResult {
+fn resize_to(to: &mut GraphTranslation, call: &NodeCall, input: Feature, target: &[BatchNumber]) -> CallResult {
     let dims = to.dims(input);
     let more = target.len().checked_sub(dims.len()).ok_or(NodeMisfit::Unsupported)?;
     let raised: TensorDims = std::iter::repeat_n(1.into(), more).chain(dims.iter().copied()).collect();

@@ -2,7 +2,7 @@
 //! 1 does not mix.
 
 use super::convolution::{check_channels, layer, size, window};
-use super::volume::{UnequalPadding, padded};
+use super::volume::{UnequalPadding, pad_volume};
 use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::number::as_integers;
@@ -42,11 +42,11 @@ pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let [_, _, height, width] = call.fixed(1)?;
     let images = call.feature(0)?;
     let window = image_window(to, call, [height, width])?;
-    single(convolved(to, call, images, &window)?)
+    single(convolve_every(to, call, images, &window)?)
 }
 
 /// A convolution of every image of a stack.
-pub(super) fn convolved(
+pub(super) fn convolve_every(
     to: &mut GraphTranslation,
     call: &NodeCall,
     images: Feature,
@@ -69,11 +69,11 @@ pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
     let images = call.feature(0)?;
     let window = image_window(to, call, [size(height)?, size(width)?])?;
-    single(pooled(to, call, images, &window)?)
+    single(pool_every(to, call, images, &window)?)
 }
 
 /// A pooling of every image of a stack.
-pub(super) fn pooled(
+pub(super) fn pool_every(
     to: &mut GraphTranslation,
     call: &NodeCall,
     images: Feature,
@@ -104,7 +104,7 @@ fn apply_to_every(
     apply: impl FnOnce(&mut GraphTranslation, Feature, VolumeWindow) -> Result<Feature, NodeMisfit>,
 ) -> Result<Feature, NodeMisfit> {
     let batch = stacked_batch(to, images, 4).ok_or(NodeMisfit::Unsupported)?;
-    let (window, sides) = deepened(window);
+    let (window, sides) = as_volume_window(window);
     // Moves the channels in front of the images.
     let turn = |to: &mut GraphTranslation, what: &str, input: Feature| {
         to.add_like(&format!("{}_{what}", own_name(call)), Op::Transpose { order: vec![1, 0, 2, 3] }, &[input])
@@ -113,12 +113,12 @@ fn apply_to_every(
     if sides.is_some() && call.node.op_type() != "Conv" {
         return Err(NodeMisfit::Unsupported);
     }
-    let slices = padded(to, call, slices, sides)?;
+    let slices = pad_volume(to, call, slices, sides)?;
     let result = apply(to, slices, window)?;
     Ok(Feature { batch: Some(batch), ..turn(to, "images", result)? })
 }
 
-fn deepened(window: &Window) -> (VolumeWindow, UnequalPadding) {
+fn as_volume_window(window: &Window) -> (VolumeWindow, UnequalPadding) {
     let Window { kernel, stride, padding: [top, left, bottom, right], dilation, ceil } = *window;
     let alike = [top, left] == [bottom, right];
     let deep = |shallow: usize, [height, width]: [usize; 2]| [shallow, height, width];

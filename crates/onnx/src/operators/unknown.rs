@@ -15,7 +15,7 @@ use perf4sight_network::{NodeId, Op, Shape, UnknownOperation};
 mod tests;
 
 /// Operators outside ONNX's own set: those that we write, others as unknown.
-pub(super) fn ours(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
+pub(super) fn own_operator(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if (call.node.domain(), call.node.op_type()) == (DOMAIN, CONTIGUOUS) {
         return super::contiguous::contiguous_copy(to, call);
     }
@@ -121,13 +121,13 @@ pub(super) fn read(to: &mut GraphTranslation, call: &NodeCall, weights: &[Weight
     let new: Vec<Value> =
         weights.iter().filter(|weight| to.ledger.owner(&weight.tensor).is_none()).cloned().map(Value::Weight).collect();
     ReadParameters {
-        parameters: new.iter().map(|weight| to.trained(call, weight)).fold(0, u64::saturating_add),
+        parameters: new.iter().map(|weight| to.trained_elements(call, weight)).fold(0, u64::saturating_add),
         owner: None,
     }
 }
 
 /// An element-wise operation without weights, or any other with a known shape.
-pub(super) fn unweighted(to: &GraphTranslation, call: &NodeCall, shape: Shape) -> Op {
+pub(super) fn unweighted_op(to: &GraphTranslation, call: &NodeCall, shape: Shape) -> Op {
     let batch = call.features().next().and_then(|input| input.batch);
     Op::Unknown(UnknownOperation {
         original: original::keep_original(to, call, 0, batch, 0),
@@ -242,7 +242,7 @@ fn declared_batch(
     input: Option<Feature>,
 ) -> Option<BatchAxis> {
     let symbolic =
-        to.values.declared(name).and_then(|dims| dims.iter().position(Option::is_none)).map(BatchAxis::alone_at);
+        to.values.declared_shape(name).and_then(|dims| dims.iter().position(Option::is_none)).map(BatchAxis::alone_at);
     let fits = |batch: &BatchAxis| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim, to.samples));
     let depends = input.is_some_and(|input| input.batch.is_some());
     let equal = || dims.iter().position(|&dim| depends && dim == to.samples).map(BatchAxis::alone_at);

@@ -13,7 +13,7 @@ pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let (window, sides) = window(call, [depth, height, width])?;
     let volume = volume(to, call)?;
     check_channels(to, volume, seen, groups)?;
-    let volume = padded(to, call, volume, sides)?;
+    let volume = pad_volume(to, call, volume, sides)?;
     let bias = to.has_bias(call);
     layer(to, call, Op::Conv3d(Conv { out_channels, window, groups, bias }), volume)
 }
@@ -29,7 +29,7 @@ pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if sides.is_some() && !(is_mean && count_include_pad) {
         return Err(NodeMisfit::Unsupported);
     }
-    let volume = padded(to, call, volume, sides)?;
+    let volume = pad_volume(to, call, volume, sides)?;
     let op = if is_mean { Op::AvgPool3d { window, count_include_pad } } else { Op::MaxPool3d(window) };
     single(to.add_like(own_name(call), op, &[volume])?)
 }
@@ -46,7 +46,7 @@ fn volume(to: &GraphTranslation, call: &NodeCall) -> Result<Feature, NodeMisfit>
 /// The padding of a volume that is not padded equally on both sides.
 pub(super) type UnequalPadding = Option<[[usize; 2]; 3]>;
 
-pub(super) fn padded(
+pub(super) fn pad_volume(
     to: &mut GraphTranslation,
     call: &NodeCall,
     volume: Feature,

@@ -19,7 +19,8 @@ pub(super) fn attention(to: &mut GraphTranslation, call: &NodeCall) -> CallResul
     let merged = to.builder.shape(call.feature(0)?.id).rank() == 2;
     let [queries, keys, values] = [heads(to, call, 0)?, heads(to, call, 1)?, heads(to, call, 2)?];
     let count = to.builder.shape(queries.id).dims()[0];
-    let [keys, values] = [("keys", keys), ("values", values)].map(|(what, of)| repeated(to, call, (what, of), count));
+    let [keys, values] =
+        [("keys", keys), ("values", values)].map(|(what, of)| repeat_heads(to, call, (what, of), count));
     let (keys, values) = (keys?, values?);
     let name = if merged { format!("{}_product", own_name(call)) } else { own_name(call).to_string() };
     let result = product(to, call, &name, [queries, keys, values])?;
@@ -64,7 +65,7 @@ fn heads(to: &mut GraphTranslation, call: &NodeCall, place: usize) -> Result<Fea
 }
 
 /// Keys or values; several heads of queries may read one head of them.
-fn repeated(
+fn repeat_heads(
     to: &mut GraphTranslation,
     call: &NodeCall,
     (what, of): (&str, Feature),

@@ -118,7 +118,7 @@ impl<'a> CutPlaces<'a> {
             for other in &wanted[1..] {
                 let own = readers.iter().filter(|(_, _, wanted)| *wanted == Some(*other));
                 let places: Vec<(usize, usize)> = own.map(|&(node, place, _)| (node, place)).collect();
-                let copy = copied(graph, &tensor, &places);
+                let copy = copy_tensor(graph, &tensor, &places);
                 planned.cuts.extend(other.map(|cut| (copy.clone(), cut)));
                 planned.copies.insert(copy, tensor.clone());
             }
@@ -177,7 +177,7 @@ pub(super) fn constant(node: &NodeProto) -> Option<&TensorProto> {
 }
 
 /// Stores a tensor again, which the nodes at these places read from now on, and returns its name.
-fn copied(graph: &mut GraphProto, tensor: &str, places: &[(usize, usize)]) -> String {
+fn copy_tensor(graph: &mut GraphProto, tensor: &str, places: &[(usize, usize)]) -> String {
     let taken: BTreeSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
     let outputs = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
     let taken: BTreeSet<&str> = taken.into_iter().chain(outputs).collect();

@@ -13,7 +13,7 @@ pub(super) fn write(graph: &mut GraphProto, places: &CutPlaces) {
     let mut made: Vec<TensorProto> = Vec::new();
     let mut before: BTreeSet<String> = BTreeSet::new();
     for node in &mut graph.node {
-        for (place, numbers) in changed(node, &stored, places) {
+        for (place, numbers) in changed_numbers(node, &stored, places) {
             let Some(output) = node.output.first() else { continue };
             let name = format!("{output}.{}", names(node).get(place).copied().unwrap_or("numbers"));
             made.push(TensorProto { name: Some(name.clone()), ..attributes::vector(numbers) });
@@ -39,7 +39,7 @@ fn names(node: &NodeProto) -> [&'static str; 3] {
 }
 
 /// The first node that moves channels which become fewer, and of which it is not known that it does so for fewer, too.
-pub(super) fn fixed(graph: &GraphProto, places: &CutPlaces) -> Option<String> {
+pub(super) fn unknown_size_node(graph: &GraphProto, places: &CutPlaces) -> Option<String> {
     const MOVES: [&str; 8] = ["Reshape", "Expand", "Slice", "Split", "Gather", "GatherElements", "GatherND", "Tile"];
     let stored = integers(graph);
     let is_fixed = |node: &&NodeProto| {
@@ -47,7 +47,7 @@ pub(super) fn fixed(graph: &GraphProto, places: &CutPlaces) -> Option<String> {
         let follows = match node.op_type() {
             // Where sizes are computed, older exporters compute them from those of the input.
             "Reshape" | "Expand" => true,
-            "Slice" => is_written && !changed(node, &stored, places).is_empty(),
+            "Slice" => is_written && !changed_numbers(node, &stored, places).is_empty(),
             "Split" => node.input.len() < 2 || is_written,
             _ => false,
         };
@@ -69,11 +69,15 @@ fn integers(graph: &GraphProto) -> BTreeMap<String, Vec<i64>> {
 }
 
 /// The numbers of a node that change, each with the place at which it reads them.
-fn changed(node: &NodeProto, stored: &BTreeMap<String, Vec<i64>>, places: &CutPlaces) -> Vec<(usize, Vec<i64>)> {
+fn changed_numbers(
+    node: &NodeProto,
+    stored: &BTreeMap<String, Vec<i64>>,
+    places: &CutPlaces,
+) -> Vec<(usize, Vec<i64>)> {
     let read = |place: usize| node.input.get(place).and_then(|input| stored.get(input));
     match node.op_type() {
         "Reshape" | "Expand" => {
-            let own = read(1).and_then(|sizes| viewed(node, sizes, places));
+            let own = read(1).and_then(|sizes| view_sizes(node, sizes, places));
             own.map(|sizes| (1, sizes)).into_iter().collect()
         }
         "Split" => lengths(node, read(1), places).map(|lengths| (1, lengths)).into_iter().collect(),
@@ -83,7 +87,7 @@ fn changed(node: &NodeProto, stored: &BTreeMap<String, Vec<i64>>, places: &CutPl
 }
 
 /// The sizes of a view or a copy.
-fn viewed(node: &NodeProto, sizes: &[i64], places: &CutPlaces) -> Option<Vec<i64>> {
+fn view_sizes(node: &NodeProto, sizes: &[i64], places: &CutPlaces) -> Option<Vec<i64>> {
     let [before, after] = places.sizes(node.output.first()?)?;
     if before.len() != sizes.len() || after.len() != sizes.len() {
         return None;

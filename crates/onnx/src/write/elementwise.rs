@@ -22,7 +22,7 @@ impl GraphWriter<'_> {
             return self.with_numbers(node, operator, bounds.to_vec(), vec![]);
         }
         if activation == Activation::Silu {
-            return self.gated(node);
+            return self.write_gate(node);
         }
         if activation == Activation::Not {
             return self.logical(node, operator);
@@ -32,7 +32,7 @@ impl GraphWriter<'_> {
     }
 
     /// `x * sigmoid(x)`.
-    fn gated(&mut self, node: &Node) {
+    fn write_gate(&mut self, node: &Node) {
         let gate = format!("{}/gate", node.name);
         let mut inputs = self.inputs(node);
         self.push_node(&gate, "Sigmoid", inputs.clone(), vec![]);
@@ -69,7 +69,7 @@ impl GraphWriter<'_> {
 
     pub(super) fn choice(&mut self, node: &Node) {
         let mut inputs = self.inputs(node);
-        inputs[0] = self.truth(node, 0, inputs[0].clone());
+        inputs[0] = self.write_truth(node, 0, inputs[0].clone());
         self.emit(node, "Where", inputs, vec![]);
     }
 
@@ -81,11 +81,12 @@ impl GraphWriter<'_> {
 
     fn logical(&mut self, node: &Node, operator: &str) {
         let inputs = if operator == "Not" { self.inputs(node) } else { self.operands(node) };
-        let truths = inputs.into_iter().enumerate().map(|(place, input)| self.truth(node, place, input)).collect();
+        let truths =
+            inputs.into_iter().enumerate().map(|(place, input)| self.write_truth(node, place, input)).collect();
         self.cast_result(node, operator, truths, vec![]);
     }
 
-    fn truth(&mut self, node: &Node, place: usize, input: String) -> String {
+    fn write_truth(&mut self, node: &Node, place: usize, input: String) -> String {
         let name = format!("{}/truth_{place}", node.name);
         self.push_node(&name, "Cast", vec![input], vec![with::int("to", DataType::Bool as i64)]);
         name

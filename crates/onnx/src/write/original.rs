@@ -1,6 +1,6 @@
 //! Writes unsupported operations as in their original file, between views if the batch does not come first.
 
-use super::{GraphWriter, batched, value_info};
+use super::{GraphWriter, batch_dimensions, value_info};
 use crate::attributes as with;
 use crate::schema::{AttributeProto, NodeProto, TensorProto};
 use perf4sight_network::op::{NodePosition, continued};
@@ -21,7 +21,7 @@ impl GraphWriter<'_> {
         }
         // If samples are combined, a further axis is as long as the batch; inference finds it.
         if let (BatchLayout::Alone(axis), false) = (original.layout, unknown.across) {
-            let mut dims = batched(&node.shape);
+            let mut dims = batch_dimensions(&node.shape);
             dims[..=axis].rotate_left(1);
             self.graph.value_info.push(value_info(&result, dims));
         }

@@ -1,6 +1,6 @@
 //! Writes operations that look elements up by position.
 
-use super::{GraphWriter, axis_with_batch, windowed};
+use super::{GraphWriter, axis_with_batch, window_attributes_of};
 use crate::attributes as with;
 use crate::schema::NodeProto;
 use perf4sight_network::{ArgMax, Fold, GridSample, Interpolation, Node, OutsideValues, TopK};
@@ -37,7 +37,8 @@ impl GraphWriter<'_> {
     pub(super) fn fold(&mut self, node: &Node, fold: &Fold) {
         let numbers = [("image", fold.image), ("block", fold.window.kernel)];
         let numbers = numbers.map(|(what, pair)| self.integers(node, what, pair.map(|side| side as i64).to_vec()));
-        let attributes = windowed(&fold.window).into_iter().filter(|attribute| attribute.name() != "kernel_shape");
+        let attributes =
+            window_attributes_of(&fold.window).into_iter().filter(|attribute| attribute.name() != "kernel_shape");
         self.with_numbers(node, "Col2Im", numbers.to_vec(), attributes.collect());
     }
 

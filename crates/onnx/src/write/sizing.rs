@@ -10,15 +10,15 @@ use perf4sight_network::{Interpolation, Node, PaddingFill, PickedElements, Reduc
 impl GraphWriter<'_> {
     pub(super) fn reshape(&mut self, node: &Node, shape: &Shape) {
         // 0 keeps the batch.
-        self.shaped(node, "Reshape", 0, shape);
+        self.write_shaped(node, "Reshape", 0, shape);
     }
 
     pub(super) fn expand(&mut self, node: &Node, shape: &Shape) {
         // A length of 1 leaves the batch as it is.
-        self.shaped(node, "Expand", 1, shape);
+        self.write_shaped(node, "Expand", 1, shape);
     }
 
-    fn shaped(&mut self, node: &Node, operator: &str, batch: i64, shape: &Shape) {
+    fn write_shaped(&mut self, node: &Node, operator: &str, batch: i64, shape: &Shape) {
         let target = std::iter::once(batch).chain(shape.dims().iter().map(|&dim| dim as i64)).collect();
         let target = self.integers(node, "shape", target);
         self.with_numbers(node, operator, vec![target], vec![]);

@@ -32,12 +32,12 @@ pub(super) fn check(rows: &[OperationRow]) -> Result<Vec<String>> {
     for ((gpu, network), own) in networks {
         sheet(gpu).map_or(Ok(()), |sheet| check_rates(sheet, network, &own))?;
     }
-    Ok(exchanged(rows))
+    Ok(exchanged_warnings(rows))
 }
 
 /// How much of the most FLOP/s a product reaches: in single precision those of TF32, half of those in half precision; a GPU without units for half
 /// precision computes it in single.
-fn reached(row: &OperationRow, sheet: &DataSheet) -> f64 {
+fn reached_share(row: &OperationRow, sheet: &DataSheet) -> f64 {
     let tflops = match row.element.is_half() {
         true => sheet.half_tflops.max(sheet.single_tflops),
         false => sheet.single_tflops.max(sheet.half_tflops / 2.0),
@@ -46,7 +46,7 @@ fn reached(row: &OperationRow, sheet: &DataSheet) -> f64 {
 }
 
 fn check_rates(sheet: &DataSheet, network: &str, products: &[&OperationRow]) -> Result<()> {
-    let reached: Vec<f64> = products.iter().map(|row| reached(row, sheet)).collect();
+    let reached: Vec<f64> = products.iter().map(|row| reached_share(row, sheet)).collect();
     let beyond = reached.iter().filter(|reached| **reached > BEYOND).count();
     if beyond < 2 || (beyond as f64) < SHARE * products.len() as f64 {
         return Ok(());
@@ -61,7 +61,7 @@ fn check_rates(sheet: &DataSheet, network: &str, products: &[&OperationRow]) -> 
 }
 
 /// Pairs of GPUs on which the same operations take times that contradict the data sheets.
-fn exchanged(rows: &[OperationRow]) -> Vec<String> {
+fn exchanged_warnings(rows: &[OperationRow]) -> Vec<String> {
     let mut times: BTreeMap<(&str, &str, &str), BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.time_us > 0.0 && !row.shapes.is_empty() && sheet(&row.gpu).is_some()) {
         let key = (row.operation.as_str(), row.shapes.as_str(), row.element.name());

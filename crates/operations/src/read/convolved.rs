@@ -1,6 +1,6 @@
 //! The output of a convolution, from its inputs and how the profiler says that it is computed.
 
-use crate::class::plain;
+use crate::class::base_name;
 use crate::work::TensorShape;
 
 /// Backends take padding before strides (`aten::cudnn_convolution`), the functions above them strides first (native_functions.yaml).
@@ -14,7 +14,7 @@ pub(super) fn output(operation: &str, inputs: &[TensorShape], concrete: &[String
     let lists: Vec<Vec<u64>> = concrete.iter().filter_map(|text| list(text)).collect();
     let [first, second, dilations] = [lists.first()?, lists.get(1)?, lists.get(2)?];
     let (padding, strides) =
-        if PADDING_FIRST.contains(&plain(operation).as_str()) { (first, second) } else { (second, first) };
+        if PADDING_FIRST.contains(&base_name(operation).as_str()) { (first, second) } else { (second, first) };
     let at = |list: &[u64], place: usize| list.get(place).or(list.first()).copied();
     let size = |place: usize| {
         let spans = at(dilations, place)? * filter.shape.get(place + 2)?.checked_sub(1)? + 1;

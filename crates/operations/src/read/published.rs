@@ -114,14 +114,14 @@ fn names(file: &Path) -> Result<HashMap<bool, Vec<String>>> {
             _ => return Err(wrong()),
         };
         let inner = list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']')).ok_or_else(wrong)?;
-        let quoted = inner.split(',').map(|name| plain(name.trim().trim_matches(['\'', '"'])).to_owned());
+        let quoted = inner.split(',').map(|name| plain_name(name.trim().trim_matches(['\'', '"'])).to_owned());
         names.insert(half, quoted.filter(|name| !name.is_empty()).collect());
     }
     Ok(names)
 }
 
 /// `resnet/conv1/Conv2D` for `host0.rank0->FW.resnet/conv1/Conv2D`.
-fn plain(name: &str) -> &str {
+fn plain_name(name: &str) -> &str {
     let own = name.rsplit("->").next().unwrap_or(name);
     let own = own.split("~>").next().unwrap_or(own);
     ["FW.", "BW.", "UPDATE_."].iter().find_map(|prefix| own.strip_prefix(prefix)).unwrap_or(own)

@@ -21,7 +21,7 @@ pub struct KeepGathered;
 ///
 /// # Errors
 /// None at all.
-fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
+fn gather_transfers(step: &StepGraph) -> Result<Vec<usize>> {
     let gathers = step.gathers_of_shards();
     match gathers.is_empty() {
         false => Ok(gathers),
@@ -32,7 +32,7 @@ fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
 impl StepChange for Prefetch {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
-        let gathers = gathers(step)?;
+        let gathers = gather_transfers(step)?;
         let schedule = simulate(&step.graph);
         let mut builder = step.graph.edit();
         for pair in gathers.windows(2) {
@@ -60,7 +60,7 @@ impl StepChange for KeepGathered {
         let in_backward = |index: &usize| {
             step.transfers[*index].parts.first().is_some_and(|part| is_inside(step, part.issuing.0, &BACKWARD))
         };
-        let again: Vec<usize> = gathers(step)?.into_iter().filter(in_backward).collect();
+        let again: Vec<usize> = gather_transfers(step)?.into_iter().filter(in_backward).collect();
         if again.is_empty() {
             return Err(Error::input("backward gathers no shards that forward had gathered"));
         }
@@ -126,9 +126,9 @@ mod tests {
     /// Names of a job of plain `torch.distributed`, and of jobs of both versions of FSDP.
     #[test]
     fn what_others_gather_are_no_shards() -> Result<()> {
-        assert!(gathers(&step(["c10d::allgather_", "gloo:all_gather"])?).is_err());
-        assert_eq!(gathers(&step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?)?, [0]);
-        assert_eq!(gathers(&step(["FullyShardedDataParallel.forward", "c10d::_allgather_base_"])?)?, [0]);
+        assert!(gather_transfers(&step(["c10d::allgather_", "gloo:all_gather"])?).is_err());
+        assert_eq!(gather_transfers(&step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?)?, [0]);
+        assert_eq!(gather_transfers(&step(["FullyShardedDataParallel.forward", "c10d::_allgather_base_"])?)?, [0]);
         // What FSDP reduces are no buckets to choose, though gloo does it by all-reduces.
         let sharded = step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?;
         let refused = buckets_behind_gradients(&sharded, &simulate(&sharded.graph)).unwrap_err();

@@ -86,7 +86,7 @@ pub fn jointly(segments: &[BackwardSegment], link: AllReduceLink) -> JointFusion
         .enumerate()
         .min_by(|(_, one), (_, other)| one.reduced_ms.total_cmp(&other.reduced_ms))
         .unwrap_or((0, &start));
-    JointFusion { ends: ends(&ways, (segments.len(), number)), finished_ms: way.reduced_ms }
+    JointFusion { ends: trace_ends(&ways, (segments.len(), number)), finished_ms: way.reduced_ms }
 }
 
 /// The ways that no other one betters in both times.
@@ -105,7 +105,7 @@ fn unbeaten_ways(mut ways: Vec<BucketWay>) -> Vec<BucketWay> {
 }
 
 /// Follows a way back to the start.
-fn ends(ways: &[Vec<BucketWay>], mut at: (usize, usize)) -> Vec<usize> {
+fn trace_ends(ways: &[Vec<BucketWay>], mut at: (usize, usize)) -> Vec<usize> {
     let mut ends = Vec::new();
     while at.0 > 0 {
         ends.push(at.0);

@@ -61,7 +61,7 @@ impl BucketFusion {
     pub fn of_ends(gradients: &[ReadyGradient], link: AllReduceLink, ends: Vec<usize>) -> Self {
         let (mut start, mut finished_ms) = (0, 0.0);
         for &end in &ends {
-            finished_ms = reduced(&gradients[start..end], link, finished_ms);
+            finished_ms = reduction_end(&gradients[start..end], link, finished_ms);
             start = end;
         }
         BucketFusion { ends, finished_ms }
@@ -75,7 +75,7 @@ impl BucketFusion {
 }
 
 /// When a bucket is reduced that the link may begin at `free_ms`.
-fn reduced(bucket: &[ReadyGradient], link: AllReduceLink, free_ms: f64) -> f64 {
+fn reduction_end(bucket: &[ReadyGradient], link: AllReduceLink, free_ms: f64) -> f64 {
     let ready = bucket.last().map_or(0.0, |gradient| gradient.ready_ms);
     let bytes = bucket.iter().map(|gradient| gradient.bytes).sum();
     free_ms.max(ready) + link.milliseconds(bytes)

@@ -23,11 +23,11 @@ pub fn optimum(gradients: &[ReadyGradient], link: AllReduceLink) -> BucketFusion
         let starts = starts.map(|start| (finish(start), start));
         best.extend(starts.min_by(|(one, _), (other, _)| one.total_cmp(other)));
     }
-    BucketFusion { ends: ends(&best), finished_ms: best[gradients.len()].0 }
+    BucketFusion { ends: trace_ends(&best), finished_ms: best[gradients.len()].0 }
 }
 
 /// Follows the starts of the best last buckets from the end.
-fn ends(best: &[(f64, usize)]) -> Vec<usize> {
+fn trace_ends(best: &[(f64, usize)]) -> Vec<usize> {
     let mut end = best.len() - 1;
     let mut ends = Vec::new();
     while end > 0 {

@@ -64,7 +64,7 @@ pub fn jointly(start: &RecordedStart, found: &PassResults) -> Result<PassResults
     let pytorch = ChangeProposal::new(NAME, change, edit(&pytorch), LearningEffect::Rounded, start)?;
     both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
     let tuned = JointChoice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };
-    let choice = shorter(start, [tuned, by_rules(start, &found.fused)?])?;
+    let choice = shorter_choice(start, [tuned, by_rules(start, &found.fused)?])?;
     let predict = |buckets: &BucketFusion| {
         start.predict(&edit(&JointChoice { buckets: buckets.clone(), fused: choice.fused.clone() }))
     };
@@ -79,7 +79,7 @@ pub fn jointly(start: &RecordedStart, found: &PassResults) -> Result<PassResults
 }
 
 /// The one of two choices whose replay is shorter.
-fn shorter(start: &RecordedStart, [one, other]: [JointChoice; 2]) -> Result<JointChoice> {
+fn shorter_choice(start: &RecordedStart, [one, other]: [JointChoice; 2]) -> Result<JointChoice> {
     let [first, second] = [start.time(&edit(&one))?, start.time(&edit(&other))?];
     Ok(if second < first { other } else { one })
 }
@@ -91,7 +91,7 @@ fn edit(choice: &JointChoice) -> Arc<dyn StepChange> {
 
 /// The gradients with when they are ready once operations are fused, and their link.
 fn when_fused(start: &RecordedStart, fused: &[FusedOperations]) -> Result<(Vec<ReadyGradient>, AllReduceLink)> {
-    let step = start.changed(&(Arc::new(op_fusion::edit(fused)) as Arc<dyn StepChange>))?;
+    let step = start.with_change(&(Arc::new(op_fusion::edit(fused)) as Arc<dyn StepChange>))?;
     fusion::of_step(&step, &start.communication, &simulate(&step.graph))
 }
 
@@ -100,7 +100,7 @@ fn by_rules(start: &RecordedStart, fused: &[FusedOperations]) -> Result<JointCho
     let (gradients, link) = fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule)?;
     let spans: Vec<Option<FusionSpan>> = fused.iter().map(|one| span(start, one)).collect();
     let JointFusion { ends, .. } = fusion::jointly(&segments(&gradients, &spans), link);
-    let parted = |span: &FusionSpan| crossed(&gradients, span).any(|place| ends.contains(&place));
+    let parted = |span: &FusionSpan| gradients_behind(&gradients, span).any(|place| ends.contains(&place));
     let kept = fused.iter().zip(&spans).filter(|(_, span)| !span.as_ref().is_some_and(parted));
     let fused = kept.map(|(one, _)| one.clone()).collect();
     Ok(JointChoice { fused, buckets: BucketFusion::of_ends(&gradients, link, ends) })
@@ -122,7 +122,7 @@ fn span(start: &RecordedStart, fused: &FusedOperations) -> Option<FusionSpan> {
 }
 
 /// The gradients behind those that a group keeps waiting: they became ready while it runs.
-fn crossed<'a>(gradients: &'a [ReadyGradient], span: &'a FusionSpan) -> impl Iterator<Item = usize> + 'a {
+fn gradients_behind<'a>(gradients: &'a [ReadyGradient], span: &'a FusionSpan) -> impl Iterator<Item = usize> + 'a {
     let waits = |gradient: &ReadyGradient| (span.begins..span.ends).contains(&gradient.ready_ms);
     (1..gradients.len()).filter(move |place| waits(&gradients[place - 1]))
 }
@@ -134,7 +134,7 @@ fn segments(gradients: &[ReadyGradient], spans: &[Option<FusionSpan>]) -> Vec<Ba
     let segment = |place| BackwardSegment { takes_ms: takes(place), saves_ms: None, bytes: gradients[place].bytes };
     let mut segments: Vec<BackwardSegment> = (0..gradients.len()).map(segment).collect();
     for span in spans.iter().flatten() {
-        let crossed: Vec<usize> = crossed(gradients, span).collect();
+        let crossed: Vec<usize> = gradients_behind(gradients, span).collect();
         for place in &crossed {
             segments[*place].saves_ms.get_or_insert(0.0);
         }

@@ -61,7 +61,7 @@ impl OptimizationPass for LessMemory {
         } else {
             PASSES.into_iter().for_each(|passes| accumulation(start, passes, &mut found));
         }
-        simulated(start, wanted, &mut found)?;
+        add_simulated(start, wanted, &mut found)?;
         budget(start, wanted, &mut found)?;
         Ok(found)
     }
@@ -108,7 +108,7 @@ fn around_passes(time: f64, once: f64) -> Option<String> {
 }
 
 /// What a network file says; sharded weights are not simulated.
-fn simulated(start: &RecordedStart, wanted: &PassSettings, found: &mut PassResults) -> Result<()> {
+fn add_simulated(start: &RecordedStart, wanted: &PassSettings, found: &mut PassResults) -> Result<()> {
     let Some(step) = &wanted.network else { return Ok(()) };
     let Some(buckets) = gradient_bytes(start) else {
         found.unanswered.push("memory of sharded weights (FSDP) is not simulated".to_owned());
@@ -143,7 +143,7 @@ fn budget(start: &RecordedStart, wanted: &PassSettings, found: &mut PassResults)
         return Err(unfit(budget, &format!("weights and gradients{states} alone take {least}")));
     }
     let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
-    match judged(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), lasting) {
+    match step_memory(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), lasting) {
         Ok(most) => {
             judge(most, KnownMemory { lasting, gradients: weights, doubt: optimizer_doubt(optimizer) }, budget, found)
         }
@@ -196,7 +196,7 @@ fn judge(memory: DeviceMemory, known: KnownMemory, budget: Bytes, found: &mut Pa
 }
 
 /// What a step takes, if the events say it; otherwise why not.
-fn judged(most: Option<DeviceMemory>, least: Bytes) -> std::result::Result<DeviceMemory, String> {
+fn step_memory(most: Option<DeviceMemory>, least: Bytes) -> std::result::Result<DeviceMemory, String> {
     match most {
         None => Err("the traces hold no memory events (record with profile_memory=True)".to_owned()),
         // PyTorch counts the memory of processors from the start of the profiler.
@@ -245,9 +245,9 @@ mod tests {
     #[test]
     fn events_that_leave_out_the_weights_judge_nothing() {
         let memory = DeviceMemory { peak: Bytes(52 << 20), lasting: Bytes(0) };
-        assert!(judged(Some(memory), Bytes(34 << 20)).unwrap_err().contains("before recording began"));
+        assert!(step_memory(Some(memory), Bytes(34 << 20)).unwrap_err().contains("before recording began"));
         let whole = DeviceMemory { peak: Bytes(188 << 20), lasting: Bytes(102 << 20) };
-        assert_eq!(judged(Some(whole), Bytes(34 << 20)), Ok(whole));
+        assert_eq!(step_memory(Some(whole), Bytes(34 << 20)), Ok(whole));
     }
 
     /// Weights and two moments of each take 36 MiB, gradients 12, which are freed from step to step or are not.

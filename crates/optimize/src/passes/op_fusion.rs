@@ -69,7 +69,7 @@ impl OptimizationPass for OpFusion {
         let Some(walk) = walks.iter().min_by_key(|walk| walk.best_state().step()) else { return Ok(found) };
         let groups = walk.best_state().groups();
         found.nothing.extend(assumption_text(&graph));
-        found.unanswered.extend(interrupted(&walks));
+        found.unanswered.extend(interruption_text(&walks));
         found.files.push(("search_trajectory.txt", trajectory(walk.trajectory())));
         if !groups.is_empty() {
             let numbers = start.recorded.typical.ranks.iter().map(|rank| rank.number);
@@ -79,7 +79,7 @@ impl OptimizationPass for OpFusion {
                 is_alike(&graph, &other).then(|| on_rank(&graph, &other, walk.best_state()))
             });
             let ranks: Vec<Vec<FusedGroup>> = ranks.collect();
-            let fused = fused(&graph, &groups, &ranks, wanted.simulate);
+            let fused = fused_operations(&graph, &groups, &ranks, wanted.simulate);
             let edit = Arc::new(edit(&fused));
             let change = format!("{}: fuses {}", compiler(start, &fused), fusion_text(&graph, &groups));
             keep(fused, ChangeProposal::new(NAME, change, edit, LearningEffect::Rounded, start)?, &mut found);
@@ -146,7 +146,12 @@ fn set_launches(graph: &mut UnitGraph, start: &RecordedStart) -> Result<()> {
 }
 
 /// Groups with their names and what they are on each rank.
-fn fused(graph: &UnitGraph, groups: &[Vec<u32>], ranks: &[Vec<FusedGroup>], simulate: bool) -> Vec<FusedOperations> {
+fn fused_operations(
+    graph: &UnitGraph,
+    groups: &[Vec<u32>],
+    ranks: &[Vec<FusedGroup>],
+    simulate: bool,
+) -> Vec<FusedOperations> {
     let names = graph.unique_names();
     let one = |(place, group): (usize, &Vec<u32>)| FusedOperations {
         names: group.iter().map(|unit| names[*unit as usize].clone()).collect(),
@@ -218,7 +223,7 @@ fn assumption_text(graph: &UnitGraph) -> Option<String> {
 }
 
 /// That they did not end.
-fn interrupted(walks: &[SearchWalk<'_>]) -> Option<String> {
+fn interruption_text(walks: &[SearchWalk<'_>]) -> Option<String> {
     let evaluated: u64 = walks.iter().map(SearchWalk::evaluated).sum();
     walks.iter().any(|walk| !walk.has_ended()).then(|| {
         format!(
@@ -290,7 +295,7 @@ pub(super) fn compiler(start: &RecordedStart, fused: &[FusedOperations]) -> &'st
 }
 
 /// Where each unit is: the place of its thread, stream or link among those of the rank, and its place there.
-fn places(graph: &UnitGraph) -> Vec<(usize, usize)> {
+fn unit_places(graph: &UnitGraph) -> Vec<(usize, usize)> {
     let resources: BTreeSet<u32> = graph.units.iter().map(|unit| unit.resource).collect();
     let numbers: BTreeMap<u32, usize> = resources.into_iter().enumerate().map(|(place, one)| (one, place)).collect();
     let mut counts = vec![0; numbers.len()];
@@ -304,7 +309,7 @@ fn places(graph: &UnitGraph) -> Vec<(usize, usize)> {
 
 /// The units of a rank by where they are.
 fn by_place(graph: &UnitGraph) -> BTreeMap<(usize, usize), usize> {
-    places(graph).into_iter().enumerate().map(|(unit, place)| (place, unit)).collect()
+    unit_places(graph).into_iter().enumerate().map(|(unit, place)| (place, unit)).collect()
 }
 
 /// Whether two ranks do the same in the same order.
@@ -316,7 +321,7 @@ fn is_alike(one: &UnitGraph, other: &UnitGraph) -> bool {
 
 /// The groups of the searched rank on one that does the same.
 fn on_rank(searched: &UnitGraph, rank: &UnitGraph, best: &FusionState<'_>) -> Vec<FusedGroup> {
-    let (own, other) = (places(searched), by_place(rank));
+    let (own, other) = (unit_places(searched), by_place(rank));
     let unit = |unit: &u32| &rank.units[other[&own[*unit as usize]]];
     let group = |members: Vec<u32>| {
         let last = members[members.len() - 1];

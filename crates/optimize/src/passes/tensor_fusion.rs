@@ -33,7 +33,7 @@ impl OptimizationPass for TensorFusion {
     fn run(&self, start: &RecordedStart, _: &PassSettings, _: &ContinueSearch<'_>) -> Result<PassResults> {
         let mut found = PassResults::default();
         if start.recorded.typical.is_sharded() {
-            sharded(start, &mut found);
+            add_sharded(start, &mut found);
             return Ok(found);
         }
         match fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule) {
@@ -141,7 +141,7 @@ const WITHOUT_WAITING: &str = ", with _set_unshard_async_op(True) of the model";
 const PREFETCHES: &str = "FSDP::forward_prefetch";
 
 /// FSDP: shards that are gathered earlier, or once.
-fn sharded(start: &RecordedStart, found: &mut PassResults) {
+fn add_sharded(start: &RecordedStart, found: &mut PassResults) {
     let graph = &start.recorded.typical.graph;
     let on_gpus = has_kernels(&start.recorded.typical);
     let prefetch = if on_gpus { PREFETCH.to_owned() } else { format!("{PREFETCH}{WITHOUT_WAITING}") };

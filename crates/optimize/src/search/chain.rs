@@ -55,7 +55,7 @@ fn jump<'a>(walk: &mut SearchWalk<'a>, draws: &mut Xoshiro256PlusPlus) -> Option
     let mut reached: Option<FusionState<'a>> = None;
     loop {
         let from = reached.as_ref().unwrap_or(&walk.state).clone();
-        let critical = if draws.random::<bool>() { from.moves() } else { Vec::new() };
+        let critical = if draws.random::<bool>() { from.candidate_moves() } else { Vec::new() };
         let moves = if critical.is_empty() { &walk.pairs } else { &critical };
         let made = moves[draws.random_range(0..moves.len())];
         reached = walk.evaluate(from, made).or(reached);

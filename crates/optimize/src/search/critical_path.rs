@@ -14,7 +14,7 @@ pub(super) struct CriticalPathSearch {
 
 impl CriticalPathSearch {
     pub fn from_state(state: &FusionState<'_>) -> Self {
-        let mut ahead = state.moves();
+        let mut ahead = state.candidate_moves();
         ahead.reverse();
         CriticalPathSearch { ahead, before: state.step() }
     }

@@ -112,7 +112,7 @@ impl<'a> FusionState<'a> {
     }
 
     /// Moves that change a group on the chain of groups that decides when the step ends, the first first.
-    pub fn moves(&self) -> Vec<FusionMove> {
+    pub fn candidate_moves(&self) -> Vec<FusionMove> {
         let mut moves = Vec::new();
         for group in self.critical_path() {
             let members = self.members(group);
@@ -141,7 +141,7 @@ impl<'a> FusionState<'a> {
     pub fn apply(&mut self, made: FusionMove) -> bool {
         let done = match made {
             FusionMove::Fuse(first, second) => self.fuse(self.group[first as usize], self.group[second as usize]),
-            FusionMove::Part(unit) => self.part(unit),
+            FusionMove::Part(unit) => self.part_group(unit),
         };
         self.made.extend(done.then_some(made));
         done
@@ -211,7 +211,7 @@ impl<'a> FusionState<'a> {
         Some(behind)
     }
 
-    fn part(&mut self, last: u32) -> bool {
+    fn part_group(&mut self, last: u32) -> bool {
         let group = self.group[last as usize];
         let members = self.members(group);
         // A group that parted before may run behind one that was behind it at first; such a one stays as it is.
@@ -316,14 +316,15 @@ impl<'a> FusionState<'a> {
             let last = self.graph.units[group as usize].duration;
             return last + (SIMULATED * (all - last) as f64).round() as u64;
         }
-        let saved: f64 = members.iter().zip(self.reads(&members)).map(|(unit, reads)| self.saved(*unit, reads)).sum();
+        let saved: f64 =
+            members.iter().zip(self.read_counts(&members)).map(|(unit, reads)| self.saved_time(*unit, reads)).sum();
         let fixed: u64 =
             members.iter().filter(|unit| **unit != group).map(|unit| self.graph.units[*unit as usize].fixed).sum();
         all - (saved.round() as u64 + fixed).min(all)
     }
 
     /// How many results of a group each of its members reads.
-    fn reads(&self, members: &[u32]) -> Vec<u32> {
+    fn read_counts(&self, members: &[u32]) -> Vec<u32> {
         let mut reads = vec![0; members.len()];
         for reader in members.iter().flat_map(|unit| &self.graph.readers[*unit as usize]) {
             if let Ok(place) = members.binary_search(reader) {
@@ -334,7 +335,7 @@ impl<'a> FusionState<'a> {
     }
 
     /// Nanoseconds that a unit of a group does not need: to write what only the group reads, to read what the group wrote.
-    fn saved(&self, unit: u32, reads: u32) -> f64 {
+    fn saved_time(&self, unit: u32, reads: u32) -> f64 {
         let own = &self.graph.units[unit as usize];
         let Some(operation) = own.operation else { return 0.0 };
         let tensors = operation.reads + operation.writes;

@@ -78,7 +78,7 @@ fn partial_replays_give_the_step_of_whole_ones_after_any_moves() {
         let mut state = FusionState::new(&graph, seed % 2 == 0);
         assert_eq!(state.step(), by_relaxation(&graph, &state), "{seed}: at first");
         for _ in 0..40 {
-            let moves = state.moves();
+            let moves = state.candidate_moves();
             if moves.is_empty() {
                 break;
             }

@@ -71,7 +71,7 @@ impl SearchTree {
 
     /// A move of a node that was not tried, in an order that its number alone decides.
     fn next_move(&mut self, place: usize, state: &FusionState<'_>, walk: &SearchWalk<'_>) -> Option<FusionMove> {
-        let mut moves = state.moves();
+        let mut moves = state.candidate_moves();
         moves.shuffle(&mut walk.draws_of(place as u64));
         self.0[place].untried -= 1;
         moves.get(self.0[place].untried).copied()
@@ -107,6 +107,6 @@ fn roll_out<'a>(walk: &mut SearchWalk<'a>, mut state: FusionState<'a>) -> u64 {
 
 impl SearchNode {
     fn new(parent: Option<(usize, FusionMove)>, state: &FusionState<'_>) -> Self {
-        SearchNode { parent, children: Vec::new(), untried: state.moves().len(), visits: 1.0, quality: 0.0 }
+        SearchNode { parent, children: Vec::new(), untried: state.candidate_moves().len(), visits: 1.0, quality: 0.0 }
     }
 }

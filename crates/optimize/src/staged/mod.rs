@@ -163,9 +163,14 @@ impl StagedModel {
     /// See [`StagedModel::fit`]; an error of the watch, which ends the fit.
     pub fn fit_watched(plans: &[MeasuredStagedPlan], cluster: KnownCluster, watch: &FitProgress<'_>) -> Result<Self> {
         plans.iter().try_for_each(|measured| cluster.check(&measured.plan))?;
-        let timed = measured(plans, |plan| plan.step_s, "a step", |plan| time::StagedStep::new(plan, &cluster))?;
-        let kept =
-            measured(plans, |plan| plan.peak_bytes, "memory", |plan| Ok(memory::StagePeaks::new(plan, &cluster.shape)));
+        let timed =
+            measured_quantities(plans, |plan| plan.step_s, "a step", |plan| time::StagedStep::new(plan, &cluster))?;
+        let kept = measured_quantities(
+            plans,
+            |plan| plan.peak_bytes,
+            "memory",
+            |plan| Ok(memory::StagePeaks::new(plan, &cluster.shape)),
+        );
         check_unit(&timed, "a step took", "seconds (real)")?;
         kept.as_ref().map_or(Ok(()), |kept| check_unit(kept, "memory was", "bytes (max_mem)"))?;
         Ok(StagedModel {
@@ -186,7 +191,7 @@ impl StagedModel {
     /// A plan of another network; layers, GPUs or links that the cluster does not know.
     pub fn predict(&self, plan: &StagedPlan) -> Result<PredictedStagedPlan> {
         self.cluster.check(plan)?;
-        let unmeasured = self.unmeasured(plan);
+        let unmeasured = self.unmeasured_parts(plan);
         let step = time::StagedStep::new(plan, &self.cluster)?;
         let peak = memory::StagePeaks::new(plan, &self.cluster.shape);
         let is_divided = plan.tensor_degrees().any(|degree| !self.tensor_degrees.contains(&degree));
@@ -234,7 +239,7 @@ impl StagedModel {
         !self.micro_batches.contains(&plan.micro_batch) || plan.tensor_degrees().sum::<u64>() < self.fewest_gpus
     }
 
-    fn unmeasured(&self, plan: &StagedPlan) -> Vec<String> {
+    fn unmeasured_parts(&self, plan: &StagedPlan) -> Vec<String> {
         let stages = plan.stages.len() as u64;
         let stages = (!self.stages.contains(&stages)).then(|| format!("{stages} stages"));
         let degrees: BTreeSet<u64> = plan.tensor_degrees().filter(|one| !self.tensor_degrees.contains(one)).collect();
@@ -259,7 +264,7 @@ struct MeasuredQuantity<Q> {
 }
 
 /// Plans with a measured quantity.
-fn measured<Q>(
+fn measured_quantities<Q>(
     plans: &[MeasuredStagedPlan],
     value: impl Fn(&MeasuredStagedPlan) -> Option<f64>,
     what: &str,

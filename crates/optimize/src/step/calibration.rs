@@ -98,7 +98,7 @@ pub(super) fn calibrate(marginal: &MarginalModel, rows: &[MeasuredPlan]) -> Resu
     // What rows that chose the noise are off by is no reason to believe less than the noise.
     let known = quantile(known, known.len()).map(|known| known.max(NORMAL));
     let offs = linear.extrapolated(sizes.into_values().map(|rows| (rows, 1.0)))?;
-    let of_size = pooled(&offs).unwrap_or(NORMAL);
+    let of_size = pooled_error(&offs).unwrap_or(NORMAL);
     let together = LeftOutErrors::all(offs.into_iter().flatten());
     let mut left_out = vec![each.left_out("each plan", None)];
     left_out.extend((!together.logarithms.is_empty()).then(|| together.left_out(EACH_COMBINATION, None)));
@@ -234,7 +234,7 @@ fn of_few(rows: usize) -> f64 {
 }
 
 /// What holds another size. Rows of a group are off together: groups are independent, they are not.
-fn pooled(groups: &[Option<LeftOutErrors>]) -> Option<f64> {
+fn pooled_error(groups: &[Option<LeftOutErrors>]) -> Option<f64> {
     let groups: Vec<&[f64]> = groups.iter().flatten().map(|off| off.deviations.as_slice()).collect();
     quantile(&groups.concat(), groups.len())
 }

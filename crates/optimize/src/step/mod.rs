@@ -119,7 +119,7 @@ impl StepModel {
     /// The time of a plan's step.
     pub fn predict(&self, plan: &TransformerPlan) -> PredictedStep {
         let expected = self.posterior.predict(&PreparedPlan::new(*plan, &self.fitted.all_reduce));
-        let unmeasured = self.unmeasured(plan);
+        let unmeasured = self.unmeasured_numbers(plan);
         let is_known_size = self.fitted.rows.iter().any(|row| size(&row.plan) == size(plan));
         let deviations = self.fitted.calibration.deviations(is_known_size, &self.distances(&unmeasured));
         let off = deviations * expected.variance.sqrt();
@@ -131,7 +131,7 @@ impl StepModel {
     }
 
     /// What is stored.
-    pub fn fitted(&self) -> &FittedStep {
+    pub fn stored(&self) -> &FittedStep {
         &self.fitted
     }
 
@@ -207,7 +207,7 @@ impl StepModel {
         own.map(|(_, number)| number).collect()
     }
 
-    fn unmeasured(&self, plan: &TransformerPlan) -> Vec<(&'static str, u64)> {
+    fn unmeasured_numbers(&self, plan: &TransformerPlan) -> Vec<(&'static str, u64)> {
         let measured =
             |column: usize, value: u64| self.fitted.rows.iter().any(|row| row.plan.numbers()[column].1 == value);
         let numbers = plan.numbers().into_iter().enumerate();

@@ -137,7 +137,7 @@ fn of_table(
             interval_ms: step.interval_ms,
             peak,
             fit: BudgetFit::new(ends.into(), budget),
-            unmeasured: plan_table::unmeasured(&step),
+            unmeasured: plan_table::unmeasured_text(&step),
         }
     });
     Ok(candidates.collect())

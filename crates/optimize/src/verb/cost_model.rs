@@ -3,8 +3,8 @@
 
 use super::operations::{self, PredictOperations, TrainOperations};
 use super::trained::{
-    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel, interrupted,
-    mean_and_median, page_of, scored,
+    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel,
+    interrupted_summary, mean_and_median, page_of, score_sentence,
 };
 use super::{plan_table, staged};
 use crate::all_reduce::AllReduceTimes;
@@ -278,7 +278,7 @@ impl Verb for TrainModel {
         let (rows, warnings) = plans_csv::read_with_warnings(&self.plans)?;
         warnings.into_iter().for_each(|warning| context.warn(warning));
         let model = match self.fit(rows, context) {
-            Err(_) if context.cancelled() => return Ok(interrupted()),
+            Err(_) if context.cancelled() => return Ok(interrupted_summary()),
             fitted => fitted?,
         };
         if model.assumes_all_reduce() {
@@ -290,7 +290,7 @@ impl Verb for TrainModel {
                 row.plan.sequence
             ));
         }
-        let trained = trained(&model);
+        let trained = describe_model(&model);
         trained.predictions.contradictions(different(&model)).into_iter().for_each(|warning| context.warn(warning));
         let files = files.write(&CostModel::Plans(Box::new(model.clone())), &trained, context)?;
         let tables = [left_out(&model), parameters(&model)];
@@ -332,7 +332,7 @@ pub(super) fn watch<'a>(progress: &'a Progress, context: &'a Context) -> impl Fn
 /// Numbers whose values are compared on the page: others, such as samples of a step, hardly matter.
 const COMPARED: [&str; 6] = ["gpus", "micro batch", "hidden", "tensor parallel", "data parallel", "pipeline parallel"];
 
-fn trained(model: &StepModel) -> TrainedModel {
+fn describe_model(model: &StepModel) -> TrainedModel {
     let count = count_text(model.rows().count() as u64, "measured plan");
     let compared = |one: &&LeftOutPlans| one.value.is_none() || COMPARED.contains(&one.what.as_str());
     let off = model.rows_left_out().map(|row| 100.0 * (row.predicted_ms / row.measured.step_ms - 1.0).abs());
@@ -503,7 +503,7 @@ fn predictions(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool], place
         let mut cells = plan_table::cells(places, &row.plan);
         cells.extend([step.step_ms, step.interval_ms.0, step.interval_ms.1].map(Cell::from));
         cells.extend(is_measured.then(|| row.step_ms.map_or(Cell::from(""), Cell::from)));
-        cells.extend([plan_table::unmeasured(step).into(), plan_table::fitted(*fitted)]);
+        cells.extend([plan_table::unmeasured_text(step).into(), plan_table::fitted_cell(*fitted)]);
         table.row(cells);
     }
     table
@@ -513,7 +513,7 @@ fn predictions(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool], place
 fn error_sentence(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool]) -> String {
     let pairs = rows.iter().zip(steps).zip(fitted);
     let measured = pairs.filter_map(|((row, step), fitted)| Some((*fitted, (row.step_ms?, step))));
-    scored(measured.collect(), "measured plan", |measured: &[(f64, &PredictedStep)]| {
+    score_sentence(measured.collect(), "measured plan", |measured: &[(f64, &PredictedStep)]| {
         let off = measured.iter().map(|(truth, step)| 100.0 * (step.step_ms / truth - 1.0).abs());
         let held = measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth));
         format!(

@@ -4,7 +4,8 @@
 use super::cost_model::watch;
 use super::plan_table;
 use super::trained::{
-    LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel, interrupted, page_of, scored,
+    LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel, interrupted_summary, page_of,
+    score_sentence,
 };
 use crate::model_file::{self, CostModel};
 use perf4sight_base::error::{Error, Result};
@@ -87,7 +88,7 @@ impl Verb for TrainOperations {
         let rows = self.table(&found.rows, &read)?;
         let progress = context.console.progress(OperationModel::parts(&found.rows), "fitting");
         let model = match OperationModel::fit_watched(found.rows, &watch(&progress, context)) {
-            Err(_) if context.cancelled() => return Ok(interrupted()),
+            Err(_) if context.cancelled() => return Ok(interrupted_summary()),
             fitted => fitted.map_err(|error| error.file(&self.folder))?,
         };
         drop(progress);
@@ -110,7 +111,7 @@ impl Verb for TrainOperations {
             "parameters": tables[2].to_json(),
             "warnings": context.warnings(),
         });
-        let trained = trained(&model);
+        let trained = describe_model(&model);
         let files = files.write(&CostModel::Operations(Box::new(model)), &trained, context)?;
         let column = TableColumn::number("left_out_percent", "error of networks left out");
         Ok(Summary {
@@ -124,7 +125,7 @@ impl Verb for TrainOperations {
     }
 }
 
-fn trained(model: &OperationModel) -> TrainedModel {
+fn describe_model(model: &OperationModel) -> TrainedModel {
     let groups = || left_out(model).flat_map(|one| &one.groups);
     let error = |group: &LeftOutGroup| LeftOutError {
         name: group.name.clone(),
@@ -297,7 +298,7 @@ impl PredictOperations {
         let rows = read_table(&self.operations)?;
         let predicted = rows.iter().map(|row| self.predict(model, row)).collect::<Result<Vec<_>>>();
         let predicted = predicted.map_err(|error| error.file(&self.operations))?;
-        self.unmeasured(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
+        self.unmeasured_gpus(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
         unmeasured_warning(&rows, &predicted).into_iter().for_each(|warning| context.warn(warning));
         let fitted = rows.iter().map(|row| self.is_fitted(model, row)).collect::<Result<Vec<bool>>>()?;
         let table = table(&rows, &predicted, &fitted);
@@ -340,7 +341,7 @@ impl PredictOperations {
         let asked = self.gpu.as_deref().and_then(name);
         let is_own = |row: &OperationRow| self.gpu.is_none() || row.gpu.is_empty() || name(&row.gpu) == asked;
         let own = rows.iter().zip(predicted).zip(fitted).filter(|((row, _), _)| is_own(row) && row.time_us > 0.0);
-        scored(own.map(|(pair, fitted)| (*fitted, pair)).collect(), "measured operation", error_text)
+        score_sentence(own.map(|(pair, fitted)| (*fitted, pair)).collect(), "measured operation", error_text)
     }
 
     fn predict(&self, model: &OperationModel, row: &OperationRow) -> Result<TimeEstimate> {
@@ -348,7 +349,7 @@ impl PredictOperations {
     }
 
     /// A warning for each GPU that was never measured.
-    fn unmeasured(&self, model: &OperationModel, rows: &[OperationRow]) -> Result<Vec<String>> {
+    fn unmeasured_gpus(&self, model: &OperationModel, rows: &[OperationRow]) -> Result<Vec<String>> {
         let mut names: Vec<&str> = rows.iter().map(|row| self.gpu(row)).collect::<Result<_>>()?;
         names.sort_unstable();
         names.dedup();
@@ -375,7 +376,7 @@ fn table(rows: &[OperationRow], predicted: &[TimeEstimate], fitted: &[bool]) -> 
     .number("low_us", "from (us)", |((_, one), _)| one.interval_us.0)
     .number("high_us", "to (us)", |((_, one), _)| one.interval_us.1)
     .number("measured_us", "measured (us)", |((row, _), _)| measured(row))
-    .text("fitted", "fitted", |(_, fitted)| plan_table::fitted(**fitted))
+    .text("fitted", "fitted", |(_, fitted)| plan_table::fitted_cell(**fitted))
     .text("unlike", "unlike measured", |((_, one), _)| if one.unlike { "yes" } else { "no" })
     .table()
 }

@@ -46,7 +46,7 @@ pub(super) fn left_out(one: &LeftOutPlans) -> String {
 }
 
 /// "tensor_parallel 8, gpus 16", "tensor_parallel 2 x micro_batch 8"; empty where everything was measured.
-pub(super) fn unmeasured(step: &PredictedStep) -> String {
+pub(super) fn unmeasured_text(step: &PredictedStep) -> String {
     let words = |number: &(&str, u64)| format!("{} {}", number.0, number.1);
     let together = step.never_together.iter().map(words).collect::<Vec<_>>().join(" x ");
     let all = step.unmeasured.iter().map(words).chain(Some(together).filter(|words| !words.is_empty()));
@@ -54,7 +54,7 @@ pub(super) fn unmeasured(step: &PredictedStep) -> String {
 }
 
 /// "yes" for a plan that the model was fitted on.
-pub(super) fn fitted(is_fitted: bool) -> Cell {
+pub(super) fn fitted_cell(is_fitted: bool) -> Cell {
     Cell::from(if is_fitted { "yes" } else { "" })
 }
 

@@ -3,8 +3,8 @@
 use super::cost_model::{PredictPlans, TrainModel, watch};
 use super::plan_table;
 use super::trained::{
-    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedModel, interrupted, mean_and_median,
-    scored,
+    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedModel, interrupted_summary,
+    mean_and_median, score_sentence,
 };
 use crate::model_file::CostModel;
 use crate::repeated::{self, TimedPlan};
@@ -79,7 +79,7 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
     same_measurements(&plans).into_iter().chain(apart).for_each(|warning| context.warn(warning));
     let progress = context.console.progress(2 * plans.len() as u64, "fitting");
     let model = match StagedModel::fit_watched(&plans, cluster, &watch(&progress, context)) {
-        Err(_) if context.cancelled() => return Ok(interrupted()),
+        Err(_) if context.cancelled() => return Ok(interrupted_summary()),
         fitted => fitted.map_err(|error| error.file(&train.plans))?,
     };
     drop(progress);
@@ -87,7 +87,7 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
     if memory.is_none() {
         context.warn("too few plans have a measured max_mem: memory is not predicted");
     }
-    let trained = trained(&model);
+    let trained = describe_model(&model);
     let peaks = predictions("memory (bytes)", "peaks", model.peaks_left_out());
     let of_steps = trained.predictions.contradictions(different(model.steps_left_out()));
     let of_peaks =
@@ -147,7 +147,7 @@ fn different(plans: &[LeftOutPlan]) -> DistinctPlans {
     DistinctPlans { plans: measured.len(), by: "by what was measured", enough: LEAST_PLANS }
 }
 
-fn trained(model: &StagedModel) -> TrainedModel {
+fn describe_model(model: &StagedModel) -> TrainedModel {
     let (time, memory) = model.left_out_percent();
     let (steps, peaks) = (model.steps_left_out(), model.peaks_left_out());
     let count = count_text(steps.len() as u64, "plan");
@@ -271,7 +271,7 @@ fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted
             bytes(step.peak_bytes.map(|peak| peak.interval.1)),
             bytes(plan.peak_bytes),
             step.unmeasured.join(", ").into(),
-            plan_table::fitted(*fitted),
+            plan_table::fitted_cell(*fitted),
         ]);
     }
     table
@@ -285,7 +285,7 @@ fn error_sentence(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan
     let quantities = [("step", steps.collect::<Vec<_>>()), ("memory peak", peaks.collect())];
     let sentences = quantities
         .into_iter()
-        .map(|(what, pairs)| scored(pairs, &format!("measured {what}"), |pairs| sentence(what, pairs)));
+        .map(|(what, pairs)| score_sentence(pairs, &format!("measured {what}"), |pairs| sentence(what, pairs)));
     sentences.filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join(" ")
 }
 

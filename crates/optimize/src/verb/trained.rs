@@ -152,7 +152,7 @@ impl LeftOutPrediction {
 
 /// How far predictions are from what was measured of plans, each with whether it was fitted: of those that were not, by `sentence`; empty where
 /// nothing was measured.
-pub(super) fn scored<T>(pairs: Vec<(bool, T)>, what: &str, sentence: impl Fn(&[T]) -> String) -> String {
+pub(super) fn score_sentence<T>(pairs: Vec<(bool, T)>, what: &str, sentence: impl Fn(&[T]) -> String) -> String {
     let (fitted, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(is_fitted, _)| *is_fitted);
     let others: Vec<T> = others.into_iter().map(|(_, pair)| pair).collect();
     let scored = if others.is_empty() { String::new() } else { sentence(&others) };
@@ -221,7 +221,7 @@ pub(super) fn mean_and_median(mean: f64, errors: &[f64]) -> String {
 }
 
 /// What a fit that was interrupted ends with.
-pub(super) fn interrupted() -> Summary {
+pub(super) fn interrupted_summary() -> Summary {
     Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() }
 }
 

@@ -61,7 +61,7 @@ pub fn buckets_behind_gradients(step: &StepGraph, schedule: &NodeSchedule) -> Re
 pub fn buckets_of_groups(step: &StepGraph) -> Result<Vec<Vec<Bucket>>> {
     let sizes = gradient_sizes(step)?;
     let reduces = (0..step.groups.len()).map(|group| buckets_of_group(step, group));
-    let groups: Vec<Vec<Bucket>> = reduces.filter(|buckets| reaches(buckets) == sizes.len()).collect();
+    let groups: Vec<Vec<Bucket>> = reduces.filter(|buckets| gradient_count(buckets) == sizes.len()).collect();
     let times = |rank: usize| groups.iter().filter(|buckets| ranks_of(step, buckets).contains(&rank)).count();
     let times: Vec<usize> = (0..step.ranks.len()).map(times).collect();
     if !groups.is_empty() && times.iter().all(|times| *times == 1) {
@@ -71,7 +71,7 @@ pub fn buckets_of_groups(step: &StepGraph) -> Result<Vec<Vec<Bucket>>> {
         format!(
             "the all-reduces of the step are not those of the buckets of its gradients, which have {}: {}",
             Bytes(sizes.iter().sum()),
-            reduced(step)
+            reduced_text(step)
         )
     };
     let problem = match (times.iter().any(|times| *times > 1), groups.is_empty()) {
@@ -96,7 +96,7 @@ fn buckets_of_group(step: &StepGraph, group: usize) -> Vec<Bucket> {
 }
 
 /// How many gradients are in some buckets.
-fn reaches(buckets: &[Bucket]) -> usize {
+fn gradient_count(buckets: &[Bucket]) -> usize {
     buckets.last().map_or(0, |(_, bucket)| bucket.end)
 }
 
@@ -106,7 +106,7 @@ fn ranks_of(step: &StepGraph, buckets: &[Bucket]) -> BTreeSet<usize> {
 }
 
 /// What a step reduces, in words.
-fn reduced(step: &StepGraph) -> String {
+fn reduced_text(step: &StepGraph) -> String {
     let reduces = step.transfers.iter().filter(|transfer| transfer.operation == CollectiveOperation::AllReduce);
     let bytes: Vec<u64> = reduces.filter_map(|transfer| transfer.bytes).collect();
     match bytes.len() {

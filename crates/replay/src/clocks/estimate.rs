@@ -2,7 +2,7 @@
 
 use super::order::{interval, median};
 use super::{ClockDrift, RankClock, drift, hosts, possible};
-use crate::collectives::{CollectiveOperation, ExchangePart, RankExchange, RankExchanges, connected};
+use crate::collectives::{CollectiveOperation, ExchangePart, RankExchange, RankExchanges, connected_sets};
 use crate::ranks::TrainingJob;
 use perf4sight_base::stats::percentile;
 use perf4sight_traces::EventCategory;
@@ -55,7 +55,7 @@ pub(super) fn parts(job: &TrainingJob, exchanges: &RankExchanges) -> Vec<Exchang
 fn islands<'a>(ranks: usize, exchanges: impl IntoIterator<Item = &'a ExchangeParts>) -> Vec<usize> {
     let together: Vec<Vec<usize>> =
         exchanges.into_iter().map(|parts| parts.iter().map(|part| part.rank).collect()).collect();
-    connected(ranks, together.iter())
+    connected_sets(ranks, together.iter())
 }
 
 /// Passes over all exchanges and ranks; the medians of medians settle within a few.

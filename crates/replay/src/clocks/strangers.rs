@@ -25,13 +25,13 @@ fn elapsed_on_both(exchanges: &[ExchangeParts], rank: usize) -> Option<[f64; 2]>
     let mut both: Vec<[i64; 2]> = together.filter_map(|parts| Some([end(parts, 0)?, end(parts, rank)?])).collect();
     both.sort_unstable();
     let third = both.len().div_ceil(3);
-    let early = usual(both.get(..third)?)?;
-    let late = usual(&both[both.len() - third..])?;
+    let early = median_exchange(both.get(..third)?)?;
+    let late = median_exchange(&both[both.len() - third..])?;
     Some([0, 1].map(|place| late[place].saturating_sub(early[place]) as f64))
 }
 
 /// The exchange whose ends are as far apart as those of half of them: single ones end late where a thread gets no processor.
-fn usual(ends: &[[i64; 2]]) -> Option<[i64; 2]> {
+fn median_exchange(ends: &[[i64; 2]]) -> Option<[i64; 2]> {
     let mut ends = ends.to_vec();
     ends.sort_by_key(|[first, own]| own.saturating_sub(*first));
     ends.get(ends.len() / 2).copied()

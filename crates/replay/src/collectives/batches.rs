@@ -23,7 +23,7 @@ pub(super) fn match_batches(job: &TrainingJob, calls: &[Vec<CollectiveCall>]) ->
             batches.push(ExchangePart { rank, call: index });
         }
     }
-    let together = connected(batches.len(), messages.values());
+    let together = connected_sets(batches.len(), messages.values());
     let mut exchanges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     together.iter().enumerate().for_each(|(batch, first)| exchanges.entry(*first).or_default().push(batch));
     let given = |rank: &Option<u32>| job.ranks.iter().any(|own| Some(own.number) == *rank);
@@ -45,18 +45,18 @@ pub(super) fn is_batch(call: &CollectiveCall) -> bool {
 }
 
 /// For each of `count` things the first one that it belongs to, through one of the sets or several.
-pub(crate) fn connected<'a>(count: usize, sets: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
+pub(crate) fn connected_sets<'a>(count: usize, sets: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
     let mut first: Vec<usize> = (0..count).collect();
     for set in sets {
         for pair in set.windows(2) {
-            let [one, other] = [pair[0], pair[1]].map(|thing| root(&first, thing));
+            let [one, other] = [pair[0], pair[1]].map(|thing| find_root(&first, thing));
             first[one.max(other)] = one.min(other);
         }
     }
-    (0..count).map(|thing| root(&first, thing)).collect()
+    (0..count).map(|thing| find_root(&first, thing)).collect()
 }
 
-fn root(first: &[usize], mut thing: usize) -> usize {
+fn find_root(first: &[usize], mut thing: usize) -> usize {
     while first[thing] != thing {
         thing = first[thing];
     }

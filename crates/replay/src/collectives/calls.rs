@@ -67,11 +67,11 @@ pub(super) fn find_calls(rank: &JobRank) -> Vec<CollectiveCall> {
     let is_exchange =
         |(_, event): &(usize, &TraceEvent)| event.phase == EventPhase::Complete && trace.is_exchange(event);
     let exchanges: Vec<(usize, &TraceEvent)> = trace.events.iter().enumerate().filter(is_exchange).collect();
-    let enqueued = issuing.enqueued(trace, &exchanges);
+    let enqueued = issuing.enqueuing_calls(trace, &exchanges);
     let call = |(nth, (index, event)): (usize, &(usize, &TraceEvent))| {
         let is_kernel = event.category == EventCategory::Kernel;
         let (mut issued, mut arguments) = match is_kernel {
-            true => issuing.launched(trace, event),
+            true => issuing.launching_call(trace, event),
             false => (enqueued[nth], enqueued[nth].map(|call| peers(trace, call)).unwrap_or_default()),
         };
         if let Some(own) = trace.collective(event) {
@@ -80,7 +80,7 @@ pub(super) fn find_calls(rank: &JobRank) -> Vec<CollectiveCall> {
         let operation = operation(trace, event, &arguments);
         let mut batch = Vec::new();
         if is_kernel && operation == CollectiveOperation::SendReceive && arguments.peers == [None; 2] {
-            let (first, messages) = issuing.batched(trace, event);
+            let (first, messages) = issuing.batch_of_launch(trace, event);
             (issued, batch) = (issued.or(first), messages);
         }
         // The range of a send or a receive is made when the message is already on its way (SendWork in ProcessGroupGloo.cpp).
@@ -170,7 +170,7 @@ impl IssuingCalls {
     }
 
     /// The outermost call around the launch of a kernel, and what all calls around it know.
-    fn launched(&self, trace: &Trace, kernel: &TraceEvent) -> (Option<u32>, CollectiveArguments) {
+    fn launching_call(&self, trace: &Trace, kernel: &TraceEvent) -> (Option<u32>, CollectiveArguments) {
         let mut arguments = CollectiveArguments::default();
         let Some(&launch) = self.launches.get(&kernel.correlation) else { return (None, arguments) };
         let launch = &trace.events[launch as usize];
@@ -189,7 +189,7 @@ impl IssuingCalls {
 
     /// The sends and receives since the launch before, which launched nothing themselves: a kernel does all of them together.
     /// The first of their calls, and each with what the calls within it know.
-    fn batched(&self, trace: &Trace, kernel: &TraceEvent) -> (Option<u32>, Vec<PeerMessage>) {
+    fn batch_of_launch(&self, trace: &Trace, kernel: &TraceEvent) -> (Option<u32>, Vec<PeerMessage>) {
         let Some(&launch) = self.launches.get(&kernel.correlation) else { return (None, Vec::new()) };
         let launch = &trace.events[launch as usize];
         let calls = self.calls.get(&launch.track).map(Vec::as_slice).unwrap_or_default();
@@ -218,13 +218,13 @@ impl IssuingCalls {
     }
 
     /// The calls that enqueued exchanges on the CPU, as far as the trace shows them.
-    fn enqueued(&self, trace: &Trace, exchanges: &[(usize, &TraceEvent)]) -> Vec<Option<u32>> {
+    fn enqueuing_calls(&self, trace: &Trace, exchanges: &[(usize, &TraceEvent)]) -> Vec<Option<u32>> {
         let mut calls: Vec<Option<u32>> =
             exchanges.iter().map(|(_, event)| self.outermost_call(trace, event)).collect();
         let known: HashSet<u32> = calls.iter().flatten().copied().collect();
         let rest = exchanges.iter().zip(&calls).filter(|(_, call)| call.is_none());
         let rest: Vec<&TraceEvent> = rest.map(|((_, event), _)| *event).collect();
-        let queued = self.queued(trace, &rest, &known).into_iter().flatten();
+        let queued = self.queued_calls(trace, &rest, &known).into_iter().flatten();
         calls.iter_mut().filter(|call| call.is_none()).zip(queued).for_each(|(call, queued)| *call = Some(queued));
         calls
     }
@@ -240,7 +240,7 @@ impl IssuingCalls {
 
     /// The other calls: the threads of the library take them from one queue, first in, first out. None if the trace does
     /// not have a call for each, or if it is cut off, for the rows that are left need not belong together.
-    fn queued(&self, trace: &Trace, exchanges: &[&TraceEvent], known: &HashSet<u32>) -> Option<Vec<u32>> {
+    fn queued_calls(&self, trace: &Trace, exchanges: &[&TraceEvent], known: &HashSet<u32>) -> Option<Vec<u32>> {
         let starts = |call: &u32| trace.events[*call as usize].start;
         let calls = self.calls.values().flat_map(|calls| outermost(trace, calls));
         let mut calls: Vec<u32> = calls.filter(|call| !known.contains(call)).collect();

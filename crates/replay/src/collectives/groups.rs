@@ -57,7 +57,7 @@ fn most_likely(
         search.usual = usual;
         search.exchange = search.unlikely(search.usually_lasts());
     }
-    let found = searches.iter().filter_map(|search| search.cheapest().or_else(|| search.largest()));
+    let found = searches.iter().filter_map(|search| search.cheapest().or_else(|| search.largest_groups()));
     found.min_by_key(|(cost, _)| *cost).map(|(_, chosen)| chosen)
 }
 
@@ -151,7 +151,7 @@ impl GroupSearch<'_> {
 
     /// What the groups of the exchanges in order cost, each the largest that is possible, and these, for steps with too many exchanges to
     /// try all; none if that leads nowhere.
-    fn largest(&self) -> Option<(i64, Vec<usize>)> {
+    fn largest_groups(&self) -> Option<(i64, Vec<usize>)> {
         let (mut heads, mut sum, mut chosen) = (vec![0; self.steps.len()], 0i64, Vec::new());
         while self.remaining_calls(&heads) > 0 {
             let mut groups = self.groups.iter().enumerate();

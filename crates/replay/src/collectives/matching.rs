@@ -210,7 +210,7 @@ fn exchange(job: &TrainingJob, calls: &[Vec<CollectiveCall>], parts: Vec<Exchang
         ranks: arguments.ranks.clone(),
         bytes: parts.iter().filter_map(|part| calls[part.rank][part.call].bytes()).max(),
         step: first.step.and_then(|step| of_step(job, parts[0].rank, step)),
-        whole: parts.len() >= expected(job, first) && parts.len() > 1,
+        whole: parts.len() >= expected_parts(job, first) && parts.len() > 1,
         parts,
     }
 }
@@ -221,7 +221,7 @@ pub(super) fn of_step(job: &TrainingJob, rank: usize, step: usize) -> Option<usi
 }
 
 /// The number of ranks whose traces should have a part in an exchange.
-fn expected(job: &TrainingJob, call: &CollectiveCall) -> usize {
+fn expected_parts(job: &TrainingJob, call: &CollectiveCall) -> usize {
     if call.operation.is_between_two() {
         return 2;
     }

@@ -9,7 +9,7 @@ mod offsets;
 mod operation;
 mod peers;
 
-pub(crate) use batches::connected;
+pub(crate) use batches::connected_sets;
 pub use calls::{CollectiveCall, PeerMessage};
 pub use groups::GroupKnowledge;
 pub use operation::CollectiveOperation;
@@ -89,7 +89,7 @@ impl RankExchanges {
     }
 
     /// The indices of the ranks that send and receive a message; none of what is no message.
-    pub(crate) fn ends(&self, exchange: &RankExchange) -> Option<[usize; 2]> {
+    pub(crate) fn end_ranks(&self, exchange: &RankExchange) -> Option<[usize; 2]> {
         let end = |operation| {
             exchange.parts.iter().find(|part| self.call(**part).operation == operation).map(|part| part.rank)
         };
@@ -101,7 +101,7 @@ impl RankExchanges {
     pub(crate) fn islands(&self, ranks: usize) -> Vec<usize> {
         let together: Vec<Vec<usize>> =
             self.complete().map(|exchange| exchange.parts.iter().map(|part| part.rank).collect()).collect();
-        connected(ranks, together.iter())
+        connected_sets(ranks, together.iter())
     }
 
     /// The steps in which more calls have no counterpart than in others, by their index in [`TrainingJob::steps`]: something is

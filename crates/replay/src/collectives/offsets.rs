@@ -35,11 +35,11 @@ pub(super) fn estimate_offsets(job: &TrainingJob, all: &[Vec<CollectiveCall>], c
         }
         most_frequent(differences)
     };
-    spread(calls.len(), frequent)
+    combine_differences(calls.len(), frequent)
 }
 
 /// The offsets of all ranks from those between two, the most frequent ones first (a spanning tree by Prim 1957).
-fn spread(ranks: usize, frequent: impl Fn(usize, usize) -> FrequentDifference) -> Vec<i64> {
+fn combine_differences(ranks: usize, frequent: impl Fn(usize, usize) -> FrequentDifference) -> Vec<i64> {
     let mut offsets = vec![0i64; ranks];
     let mut left: Vec<(usize, usize, FrequentDifference)> =
         (1..ranks).map(|rank| (rank, 0, frequent(0, rank))).collect();

@@ -37,7 +37,7 @@ impl OverlapSlowDown {
     /// median over the kinds of operations, each counted by its time.
     pub fn fit(step: &StepGraph) -> Self {
         let shares = overlap(step);
-        let places = places(&step.graph);
+        let places = occurrences(&step.graph);
         let mut kinds: BTreeMap<_, OverlapTimes> = BTreeMap::new();
         for id in step.graph.ids().filter(|id| is_slowed(&step.graph, *id)) {
             let (node, share) = (step.graph.node(id), shares[id.index()]);
@@ -91,7 +91,7 @@ fn are_alike(times: &[f64]) -> bool {
 /// For each node how many of the same call came before it inside the same operation: of the two products of a layer's
 /// backward pass, which have one name, one is the first and one the second. An operation begins behind a node of the
 /// operation around it.
-fn places(graph: &TaskGraph) -> Vec<u32> {
+fn occurrences(graph: &TaskGraph) -> Vec<u32> {
     let calls = graph.calls();
     let mut last_begin: HashMap<_, usize> = HashMap::new();
     let mut last_seen: HashMap<_, (usize, u32)> = HashMap::new();
@@ -132,7 +132,7 @@ fn overlap(step: &StepGraph) -> Vec<f64> {
     let share = |id: NodeId| {
         let rank = step.graph.resource_of(id).rank.and_then(|rank| busy.get(&rank));
         let window = window(step, schedule, id);
-        rank.map_or(0.0, |busy| covered(busy, window))
+        rank.map_or(0.0, |busy| covered_share(busy, window))
     };
     step.graph.ids().map(share).collect()
 }
@@ -150,7 +150,7 @@ fn window(step: &StepGraph, schedule: &NodeSchedule, id: NodeId) -> Interval {
 }
 
 /// The share of a window that ordered intervals cover.
-fn covered(union: &[Interval], (begin, end): Interval) -> f64 {
+fn covered_share(union: &[Interval], (begin, end): Interval) -> f64 {
     if end <= begin {
         return 0.0;
     }
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn a_window_is_covered_by_what_is_in_it() {
         let union = [(0, 10), (20, 30), (40, 50)];
-        assert_eq!(covered(&union, (5, 25)), 0.5);
-        assert_eq!(covered(&union, (10, 20)), 0.0);
-        assert_eq!(covered(&union, (22, 24)), 1.0);
-        assert_eq!(covered(&union, (45, 45)), 0.0);
+        assert_eq!(covered_share(&union, (5, 25)), 0.5);
+        assert_eq!(covered_share(&union, (10, 20)), 0.0);
+        assert_eq!(covered_share(&union, (22, 24)), 1.0);
+        assert_eq!(covered_share(&union, (45, 45)), 0.0);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::collectives::{CollectiveCall, CollectiveOperation, RankExchanges};
 use crate::ranks::{JobRank, TrainingJob};
-use crate::waiting::{JobWaiting, TimedExchange, blocked};
+use crate::waiting::{JobWaiting, TimedExchange, blocked_times};
 use perf4sight_traces::intervals::{Interval, partition, pieces, union};
 use perf4sight_traces::{EventCategory, TraceEvent, TrackId};
 use std::collections::{BTreeMap, HashMap};
@@ -44,7 +44,11 @@ pub struct CommunicationTimes {
 }
 
 /// The communication of each rank, in the order of [`TrainingJob::ranks`].
-pub fn exposed(job: &TrainingJob, exchanges: &RankExchanges, waiting: &JobWaiting) -> Vec<RankCommunication> {
+pub fn exposed_communication(
+    job: &TrainingJob,
+    exchanges: &RankExchanges,
+    waiting: &JobWaiting,
+) -> Vec<RankCommunication> {
     (0..job.ranks.len()).map(|rank| of_rank(job, exchanges, waiting, rank)).collect()
 }
 
@@ -86,7 +90,7 @@ impl ExchangeTimes {
 fn of_rank(job: &TrainingJob, exchanges: &RankExchanges, waiting: &JobWaiting, rank: usize) -> RankCommunication {
     let own = &job.ranks[rank];
     let computes = computing(own, &exchanges.calls[rank]);
-    let waits = waits(exchanges, waiting, rank);
+    let waits = wait_times(exchanges, waiting, rank);
     let (mut all, mut kinds) =
         (ExchangeTimes::default(), BTreeMap::<(String, CollectiveOperation), ExchangeTimes>::new());
     for (index, call) in exchanges.calls[rank].iter().enumerate().filter(|(_, call)| is_counted(job, rank, call)) {
@@ -107,7 +111,7 @@ fn is_counted(job: &TrainingJob, rank: usize, call: &CollectiveCall) -> bool {
 }
 
 /// Nanoseconds that a rank waits in its calls, by their index.
-fn waits(exchanges: &RankExchanges, waiting: &JobWaiting, rank: usize) -> HashMap<usize, i64> {
+fn wait_times(exchanges: &RankExchanges, waiting: &JobWaiting, rank: usize) -> HashMap<usize, i64> {
     let wait = |timed: &TimedExchange| {
         let part = exchanges.all[timed.exchange].parts.iter().find(|part| part.rank == rank)?;
         Some((part.call, timed.waiting(rank)?))
@@ -129,7 +133,7 @@ fn computing(rank: &JobRank, calls: &[CollectiveCall]) -> Vec<Interval> {
     for event in trace.events.iter().filter(computes) {
         threads.entry(event.track).or_default().push(time(event));
     }
-    let waits = blocked(rank, calls);
+    let waits = blocked_times(rank, calls);
     let works = |(track, times): (TrackId, Vec<Interval>)| without(&union(times), waits.get(&track));
     union(threads.into_iter().flat_map(works))
 }

@@ -3,7 +3,7 @@
 use super::{CallId, CallTable, EdgeKind, GraphStructure, NodeId, Resource, ResourceId, TaskGraph, TaskNode, cycle};
 use crate::simulate;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::grouped;
+use perf4sight_base::units::grouped_digits;
 use perf4sight_machine::description::MachineDescription;
 use std::sync::Arc;
 
@@ -114,9 +114,9 @@ impl GraphBuilder {
     /// More than `limit` bytes for so many nodes and edges, or more nodes than ids.
     pub fn check_memory(nodes: u64, edges: u64, limit: u64) -> Result<()> {
         let needed = TaskGraph::bytes_of(nodes, edges) + simulate::bytes_of(nodes, 0);
-        let counted = format!("a graph of {} nodes and {} edges", grouped(nodes), grouped(edges));
+        let counted = format!("a graph of {} nodes and {} edges", grouped_digits(nodes), grouped_digits(edges));
         if nodes.max(edges) > u64::from(u32::MAX) {
-            let most = grouped(u64::from(u32::MAX));
+            let most = grouped_digits(u64::from(u32::MAX));
             return Err(Error::input(format!("{counted} is too large")).expected(format!("at most {most} of each")));
         }
         check_memory(&counted, needed, limit)

@@ -46,7 +46,7 @@ impl LaunchQueues {
         let mut usual: BTreeMap<ResourceId, [Vec<f64>; 2]> = BTreeMap::new();
         for delay in &delays {
             let [after_launch, after_others] = usual.entry(step.graph.node(delay.gap).resource).or_default();
-            match delay.ends(end) {
+            match delay.end_times(end) {
                 ends if delay.was_launched(ends) => {
                     let since_launch = delay.since_launch(ends);
                     after_launch.push(since_launch.saturating_sub(delay.call) as f64);
@@ -56,11 +56,11 @@ impl LaunchQueues {
             }
         }
         let usual: BTreeMap<ResourceId, [Option<u64>; 2]> =
-            usual.into_iter().map(|(stream, times)| (stream, times.map(|times| shorter(&times)))).collect();
+            usual.into_iter().map(|(stream, times)| (stream, times.map(|times| lower_quartile(&times)))).collect();
         for delay in &mut delays {
             let [after_call, queued] = usual[&step.graph.node(delay.gap).resource];
             let launched = after_call.map(|after_call| delay.call + after_call);
-            let ends = delay.ends(end);
+            let ends = delay.end_times(end);
             let since_launch = delay.since_launch(ends);
             let waited_for_launch = delay.was_launched(ends)
                 || launched.is_some_and(|launched| since_launch as f64 <= LATER * launched as f64);
@@ -91,9 +91,9 @@ impl LaunchQueues {
     }
 
     /// Those of a changed step, without those of kernels that are gone.
-    pub fn changed(&self, step: &StepGraph) -> Self {
+    pub fn in_changed_step(&self, step: &StepGraph) -> Self {
         let kept = self.0.iter().filter(|delay| step.graph.node(delay.gap).duration > 0);
-        LaunchQueues(kept.map(|delay| delay.changed(step)).collect())
+        LaunchQueues(kept.map(|delay| delay.in_changed_step(step)).collect())
     }
 
     /// Replays a step whose delays are as long as its kernels wait for their launches or in the queue, and sets them to that.
@@ -119,20 +119,20 @@ impl LaunchQueues {
 pub(crate) fn edit(step: &mut StepGraph, change: impl FnOnce(&mut StepGraph)) -> LaunchQueues {
     let queues = LaunchQueues::from_step(step);
     change(step);
-    let changed = queues.changed(step);
+    let changed = queues.in_changed_step(step);
     changed.fit(step);
     changed
 }
 
 impl LaunchDelay {
     /// When its launch ended, and the last of what it waits for besides.
-    fn ends(&self, end: impl Fn(NodeId) -> u64) -> [u64; 2] {
+    fn end_times(&self, end: impl Fn(NodeId) -> u64) -> [u64; 2] {
         [end(self.launch), self.others.iter().map(|id| end(*id)).max().unwrap_or(0)]
     }
 
     /// When its kernel starts.
     fn start(&self, end: impl Fn(NodeId) -> u64) -> u64 {
-        let [launch, others] = self.ends(end);
+        let [launch, others] = self.end_times(end);
         launch.saturating_add(self.after_launch).max(others.saturating_add(self.after_others))
     }
 
@@ -164,7 +164,7 @@ impl LaunchDelay {
     }
 
     /// The delay in a changed step: by what was done to itself, or else to the call.
-    fn changed(&self, step: &StepGraph) -> LaunchDelay {
+    fn in_changed_step(&self, step: &StepGraph) -> LaunchDelay {
         let scale = step.graph.node(self.gap).duration as f64 / self.recorded as f64;
         let within = self.call.min(self.after_launch);
         let shorter = match scale == 1.0 && self.call > 0 {
@@ -189,7 +189,7 @@ fn launching(step: &StepGraph, before: NodeId) -> u64 {
 }
 
 /// The quartile: some kernels waited for what the trace does not say.
-fn shorter(times: &[f64]) -> Option<u64> {
+fn lower_quartile(times: &[f64]) -> Option<u64> {
     (!times.is_empty()).then(|| percentile(times, 25.0) as u64)
 }
 
@@ -254,10 +254,10 @@ mod tests {
         launches.iter().zip(&gaps).for_each(|(launch, gap)| builder.edge(*launch, *gap, EdgeKind::Launch));
         let mut step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
         let queues = LaunchQueues::from_step(&step);
-        queues.changed(&step).fit(&mut step);
+        queues.in_changed_step(&step).fit(&mut step);
         assert_eq!(simulate(&step.graph).makespan(&step.graph), 5 * TIMES[0] + TIMES[1] + TIMES[2]);
         launches.iter().for_each(|launch| step.graph.set_duration(*launch, 1_000));
-        queues.changed(&step).fit(&mut step);
+        queues.in_changed_step(&step).fit(&mut step);
         let queued = 1_000 + TIMES[1] + TIMES[2] + 4 * (BETWEEN + TIMES[2]);
         assert_eq!(simulate(&step.graph).makespan(&step.graph), queued);
     }

@@ -2,7 +2,7 @@
 
 use super::queues::LaunchQueues;
 use super::{NodeId, RankNodes, StepGraph, WorkKind};
-use crate::collectives::connected;
+use crate::collectives::connected_sets;
 use crate::simulate::NodeSchedule;
 
 /// Steps one after the other until nothing changes any more; where a rank or a stream falls behind without end there is no such step, and
@@ -107,6 +107,6 @@ impl StepGraph {
     pub(crate) fn islands(&self) -> Vec<usize> {
         let together: Vec<Vec<usize>> =
             self.transfers.iter().map(|transfer| transfer.parts.iter().map(|part| part.rank).collect()).collect();
-        connected(self.ranks.len(), together.iter())
+        connected_sets(self.ranks.len(), together.iter())
     }
 }

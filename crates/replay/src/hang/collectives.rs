@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 type GroupCalls<'a> = BTreeMap<u64, BTreeMap<u32, &'a FlightEntry>>;
 
 /// The first operation of each group that a rank waits in.
-pub(super) fn blocked(dumps: &[FlightDump]) -> Vec<BlockedOperation> {
+pub(super) fn blocked_collectives(dumps: &[FlightDump]) -> Vec<BlockedOperation> {
     let mut groups: BTreeMap<(&str, KnownMembers), GroupCalls<'_>> = BTreeMap::new();
     for dump in dumps {
         let mut known: BTreeMap<&str, KnownMembers> = BTreeMap::new();
@@ -31,7 +31,7 @@ fn first_blocked(dumps: &[FlightDump], members: &KnownMembers, calls: &GroupCall
     calls.iter().find_map(|(&sequence, ranks)| {
         let undone = ranks.iter().filter(|(rank, entry)| !is_done(**rank, entry));
         let mut waiting: BTreeMap<u32, &FlightEntry> = undone.map(|(rank, entry)| (*rank, *entry)).collect();
-        let usual = usual(&waiting)?;
+        let usual = most_common(&waiting)?;
         waiting.retain(|_, entry| difference(entry, usual).is_none());
         let different = ranks.iter().filter_map(|(rank, entry)| Some((*rank, difference(entry, usual)?))).collect();
         let (given, silent): (BTreeSet<u32>, _) = members.ranks.iter().partition(|rank| dump(**rank).is_some());
@@ -72,7 +72,7 @@ fn ranks_behind(waiting: &BTreeMap<u32, &FlightEntry>) -> BTreeSet<u32> {
 }
 
 /// What most ranks enqueued; of equally many the first. None of no ranks.
-fn usual<'a>(ranks: &BTreeMap<u32, &'a FlightEntry>) -> Option<&'a FlightEntry> {
+fn most_common<'a>(ranks: &BTreeMap<u32, &'a FlightEntry>) -> Option<&'a FlightEntry> {
     let same = |entry: &FlightEntry| ranks.values().filter(|other| difference(other, entry).is_none()).count();
     ranks.values().rev().max_by_key(|entry| same(entry)).copied()
 }
@@ -107,7 +107,7 @@ impl BlockedOperation {
             sequence: None,
             operation: entry.operation().to_owned(),
             sizes: entry.input_sizes.clone(),
-            place: entry.place(),
+            place: entry.script_line(),
             waiting: BTreeSet::new(),
             behind: BTreeSet::new(),
             missing: BTreeMap::new(),

@@ -30,14 +30,14 @@ fn all_ranks(dumps: &[FlightDump]) -> KnownMembers {
     let named = dumps.iter().flat_map(|dump| dump.groups.values().flatten().copied().chain([dump.rank]));
     let mut ranks: BTreeSet<u32> = named.collect();
     let entries = dumps.iter().flat_map(|dump| &dump.entries);
-    let gathered = entries.filter(|entry| entry.process_group.1 == ALL_RANKS).filter_map(gathered).next();
+    let gathered = entries.filter(|entry| entry.process_group.1 == ALL_RANKS).filter_map(gathered_ranks).next();
     ranks.extend(0..gathered.unwrap_or_default());
     KnownMembers { all_known: gathered.is_some_and(|count| count as usize == ranks.len()), ranks }
 }
 
 /// The number of ranks whose inputs make up the output of an operation that gathers those of all. Larger ones than any job
 /// has are of a damaged dump.
-fn gathered(entry: &FlightEntry) -> Option<u32> {
+fn gathered_ranks(entry: &FlightEntry) -> Option<u32> {
     if !entry.operation().contains("all_gather") {
         return None;
     }

@@ -54,8 +54,8 @@ pub struct BlockedOperation {
 impl HangReport {
     /// Compares the dumps of a job.
     pub fn from_dumps(dumps: &[FlightDump]) -> Self {
-        let mut blocked = collectives::blocked(dumps);
-        blocked.extend(transfers::blocked(dumps));
+        let mut blocked = collectives::blocked_collectives(dumps);
+        blocked.extend(transfers::blocked_transfers(dumps));
         let waiting: BTreeSet<u32> = blocked.iter().flat_map(BlockedOperation::stuck).collect();
         let culprits = blocked.iter().flat_map(|one| one.missing.keys().copied());
         let culprits: BTreeSet<u32> = culprits.filter(|rank| !waiting.contains(rank)).collect();

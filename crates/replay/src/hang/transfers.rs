@@ -23,7 +23,7 @@ struct PeerPair<'a> {
 type PeerPairs<'a> = BTreeMap<(&'a str, KnownMembers, [u32; 2]), PeerPair<'a>>;
 
 /// The first transfer between any two ranks that one of them waits in.
-pub(super) fn blocked(dumps: &[FlightDump]) -> Vec<BlockedOperation> {
+pub(super) fn blocked_transfers(dumps: &[FlightDump]) -> Vec<BlockedOperation> {
     let mut pairs = PeerPairs::new();
     for dump in dumps {
         add(dumps, dump, &mut pairs);
@@ -83,7 +83,7 @@ fn waiting(
         ..BlockedOperation::in_operation(first.entry)
     };
     let pending = other.iter().find(|end| !end.is_done);
-    let forgets = |dump: Option<&FlightDump>| dump.is_some_and(FlightDump::forgets);
+    let forgets = |dump: Option<&FlightDump>| dump.is_some_and(FlightDump::is_incomplete);
     let peer_dump = dumps.iter().find(|dump| Some(dump.rank) == peer);
     let has_come = match forgets(Some(first.dump)) || forgets(peer_dump) {
         // How many there were in all is not known.

@@ -111,7 +111,8 @@ fn match_operators<'n>(trace: &Trace, nodes: &'n [RawNode]) -> Vec<(usize, &'n R
         }
     }
     let threads = threads_of(nodes);
-    let best = |events: &Vec<usize>| threads.values().map(|nodes| aligned(trace, events, nodes)).max_by_key(Vec::len);
+    let best =
+        |events: &Vec<usize>| threads.values().map(|nodes| align_operators(trace, events, nodes)).max_by_key(Vec::len);
     let mut found: Vec<(usize, &RawNode)> = tracks.values().filter_map(best).flatten().collect();
     found.sort_unstable_by_key(|(event, _)| *event);
     found
@@ -119,7 +120,7 @@ fn match_operators<'n>(trace: &Trace, nodes: &'n [RawNode]) -> Vec<(usize, &'n R
 
 /// The operators of a thread with nodes of the same names. The two lists are shifted against each other as they are for most
 /// operators that have a name equally often before them.
-fn aligned<'n>(trace: &Trace, events: &[usize], nodes: &[&'n RawNode]) -> Vec<(usize, &'n RawNode)> {
+fn align_operators<'n>(trace: &Trace, events: &[usize], nodes: &[&'n RawNode]) -> Vec<(usize, &'n RawNode)> {
     let name = |event: &usize| trace.name(&trace.events[*event]);
     let mut seen: HashMap<&str, usize> = HashMap::new();
     let mut places: HashMap<(&str, usize), i64> = HashMap::new();

@@ -17,7 +17,7 @@ pub use flight::{FlightDump, FlightEntry, PythonFrame};
 
 use format::InputFormat;
 use perf4sight_base::error::{Error, ErrorKind, Result};
-use perf4sight_base::units::listed;
+use perf4sight_base::units::list_text;
 use perf4sight_traces::{RankTrace, is_own, read_ranks};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -155,7 +155,7 @@ impl InputFiles {
         let failure = |path: &PathBuf| contents::beginning(path, 1).err();
         let (unreadable, unknown): (Vec<&PathBuf>, _) = self.others.iter().partition(|path| failure(path).is_some());
         let unreadable = unreadable.into_iter().filter_map(failure).map(|error| format!("skipped: {error}"));
-        let unknown = listed(unknown.into_iter().map(|path| path.display()), NAMED);
+        let unknown = list_text(unknown.into_iter().map(|path| path.display()), NAMED);
         let unknown = (!unknown.is_empty()).then(|| format!("skipped, since they are of no known format: {unknown}"));
         unreadable.chain(unknown).collect()
     }

@@ -3,7 +3,7 @@
 
 use super::JobRank;
 use super::steps::PROFILER;
-use perf4sight_base::units::grouped;
+use perf4sight_base::units::grouped_digits;
 use perf4sight_traces::shortened::brief;
 use perf4sight_traces::{EventCategory, EventPhase, TraceEvent, TrackId};
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ fn sentence(rank: &JobRank, what: EventLayer, track: TrackId, row: &TrackRow) ->
     let thread = if what == EventLayer::Step { "" } else { &rank.trace.tracks[track.index()].thread };
     let of = format!("{of} {thread}");
     let first = brief(rank.trace.name(row.first?));
-    let [odd, all] = [row.odd, row.all].map(grouped);
+    let [odd, all] = [row.odd, row.all].map(grouped_digits);
     let of = of.trim_end();
     Some(format!(
         "rank {}: {odd} of {all} {of} {do_what}, {first} first: its times are doubtful, and what rests on them",

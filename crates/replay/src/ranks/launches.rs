@@ -1,6 +1,6 @@
 //! Which call of a thread launched what on a GPU, and what of that a trace lacks or contradicts.
 
-use perf4sight_base::units::{Milliseconds, count_text, grouped};
+use perf4sight_base::units::{Milliseconds, count_text, grouped_digits};
 use perf4sight_traces::shortened::brief;
 use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent, TrackId};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -63,7 +63,7 @@ fn is_work(event: &TraceEvent) -> bool {
 }
 
 /// When the call began that launched the work of an event; of all else the event itself.
-pub(crate) fn launched(trace: &Trace) -> impl Fn(&TraceEvent) -> i64 {
+pub(crate) fn launch_time(trace: &Trace) -> impl Fn(&TraceEvent) -> i64 {
     let times = RuntimeCalls::read(trace).times;
     move |event| {
         let call = times.get(&event.correlation).filter(|_| is_work(event));
@@ -78,14 +78,14 @@ impl LaunchKnowledge {
     pub(super) fn read(trace: &mut Trace) -> Self {
         let calls = RuntimeCalls::read(trace);
         let mut launches = LaunchKnowledge::default();
-        launches.lost(trace, &calls);
+        launches.find_lost(trace, &calls);
         launches.forget(trace, &calls);
         launches.align(trace, &calls);
         launches
     }
 
     /// Finds launches without a kernel. Those after the last one that has one were cut off with the recording.
-    fn lost(&mut self, trace: &Trace, calls: &RuntimeCalls) {
+    fn find_lost(&mut self, trace: &Trace, calls: &RuntimeCalls) {
         let done: HashSet<u64> =
             trace.events.iter().filter(|event| is_work(event)).map(|one| one.correlation).collect();
         let launching = |event: &&TraceEvent| is_call(event) && trace.name(event).contains(LAUNCH);
@@ -158,7 +158,7 @@ impl LaunchKnowledge {
 
     /// What is missing or contradicts itself in the trace of a rank, in sentences.
     pub(super) fn warnings(&self, number: u32, trace: &Trace) -> Vec<String> {
-        let works = grouped(self.works);
+        let works = grouped_digits(self.works);
         let why = match self.alike {
             0 => "the calls that launched them are not in the trace (cuda_runtime: cudaLaunchKernel, ...)".to_owned(),
             alike => {
@@ -168,13 +168,13 @@ impl LaunchKnowledge {
         let unknown = (self.unknown > 0).then(|| {
             format!(
                 "rank {number}: which calls launched {} of {works} kernels and copies is not known, for {why}: of which steps they are and which operations they wait for is not known either, and the critical path is without that",
-                grouped(self.unknown)
+                grouped_digits(self.unknown)
             )
         });
         let early = self.earliest.map(|(lead, name)| {
             format!(
                 "rank {number}: {} of {works} kernels and copies begin before the call that launched them, the furthest ({}) by {}: the clocks of GPU and processor differ, and which of them waits for the other is doubtful",
-                grouped(self.early),
+                grouped_digits(self.early),
                 brief(trace.names.get(name)),
                 Milliseconds(lead as f64 / 1e6)
             )
@@ -182,8 +182,8 @@ impl LaunchKnowledge {
         let lost = (!self.lost.is_empty()).then(|| {
             format!(
                 "rank {number}: {} of {} launched kernels are not in the trace: what the GPU did then is missing",
-                grouped(self.lost.len() as u64),
-                grouped(self.calls)
+                grouped_digits(self.lost.len() as u64),
+                grouped_digits(self.calls)
             )
         });
         unknown.into_iter().chain(early).chain(lost).collect()

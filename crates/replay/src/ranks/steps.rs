@@ -65,11 +65,11 @@ impl StepMarks {
     }
 
     fn steps(self, trace: &Trace) -> (Vec<TrainingStep>, Option<TrackId>) {
-        let by_name = |prefix: &'static str| marks(trace, |name| name.starts_with(prefix).then_some(prefix));
+        let by_name = |prefix: &'static str| marking_ranges(trace, |name| name.starts_with(prefix).then_some(prefix));
         let (track, marks) = match self {
             StepMarks::Profiler => by_name(PROFILER),
             StepMarks::Optimizer => by_name(OPTIMIZER).map(|(track, marks)| (track, first_of(marks))),
-            StepMarks::Ranges => marks(trace, script).filter(|(_, marks)| are_steps(trace, marks)),
+            StepMarks::Ranges => marking_ranges(trace, script).filter(|(_, marks)| are_steps(trace, marks)),
             StepMarks::None => None,
         }
         .unzip();
@@ -122,7 +122,7 @@ fn do_numbers_grow(names: &[&str]) -> bool {
 }
 
 /// The ranges of one kind that do not begin within each other, on the thread that has most of them.
-fn marks(trace: &Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<(TrackId, Vec<&TraceEvent>)> {
+fn marking_ranges(trace: &Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<(TrackId, Vec<&TraceEvent>)> {
     let mut all: BTreeMap<(TrackId, &str), Vec<&TraceEvent>> = BTreeMap::new();
     let is_mark = |event: &&TraceEvent| {
         event.category == EventCategory::Annotation && event.phase == EventPhase::Complete && event.duration > 0

@@ -17,7 +17,7 @@ pub(super) fn set(steps: &mut [TrainingStep], trace: &Trace) {
 
 /// From the end of what a step launched to that of what the next one did, the first from its begin; none if a step launched nothing.
 fn work_intervals(steps: &[TrainingStep], trace: &Trace) -> Option<Vec<Interval>> {
-    let launched = launches::launched(trace);
+    let launched = launches::launch_time(trace);
     let mut ends: Vec<Option<i64>> = vec![None; steps.len()];
     let mut begin = None;
     for event in trace.events.iter().filter(|event| event.category.on_device()) {

@@ -74,7 +74,7 @@ pub fn cluster(shape: &SyntheticCluster, seed: u64) -> Result<SyntheticStep> {
     let transfers = making.transfers(&work, &communication);
     let group = ProcessGroup { name: "default_pg".to_owned(), size: shape.ranks, link: making.link };
     let graph = making.builder.finish()?;
-    let truth = truth(shape, &work, &transfers);
+    let truth = step_by_formula(shape, &work, &transfers);
     let ranks = work.into_iter().map(|work| work.nodes).collect();
     Ok(SyntheticStep { job: StepGraph { graph, ranks, groups: vec![group], transfers }, communication, truth })
 }
@@ -125,7 +125,7 @@ impl<'a> ClusterBuilder<'a> {
     }
 
     /// A time with jitter: uniform, whose standard deviation is a 3.46th of its width.
-    fn jittered(&mut self, time: u64) -> u64 {
+    fn with_jitter(&mut self, time: u64) -> u64 {
         let half = 3f64.sqrt() * self.shape.jitter;
         (time as f64 * (1.0 + half * self.random.random_range(-1.0..=1.0))).round() as u64
     }
@@ -145,7 +145,7 @@ impl<'a> ClusterBuilder<'a> {
                 buckets.push((thread.last, thread.now));
             }
         }
-        let (backward, update_time) = (thread.now, self.jittered(self.shape.layer_time));
+        let (backward, update_time) = (thread.now, self.with_jitter(self.shape.layer_time));
         let call = self.builder.call("update", None);
         self.follow(&mut thread, call, WorkKind::Operation, update_time);
         let nodes = RankNodes { number: rank, stands_for: 1, start, gradients, silent_passes: 0, copies: Vec::new() };
@@ -175,7 +175,7 @@ impl<'a> ClusterBuilder<'a> {
     fn layer(&mut self, thread: &mut RankThread, pass: CallId, time: u64) {
         for name in OPERATIONS {
             let call = self.builder.call(name, Some(pass));
-            let duration = self.jittered(time / OPERATIONS.len() as u64);
+            let duration = self.with_jitter(time / OPERATIONS.len() as u64);
             self.follow(thread, call, WorkKind::Operation, duration);
         }
     }
@@ -191,7 +191,8 @@ impl<'a> ClusterBuilder<'a> {
             let row =
                 TaskNode { duration: time as u64, call, resource: self.link, kind: WorkKind::Transfer, priority: 0 };
             let node = self.builder.node(row);
-            let parts = work.iter().enumerate().map(|(rank, work)| self.part(node, rank, work, bucket)).collect();
+            let parts =
+                work.iter().enumerate().map(|(rank, work)| self.transfer_part(node, rank, work, bucket)).collect();
             transfers.push(TransferNode {
                 node,
                 operation: CollectiveOperation::AllReduce,
@@ -203,7 +204,7 @@ impl<'a> ClusterBuilder<'a> {
         transfers
     }
 
-    fn part(&mut self, transfer: NodeId, rank: usize, work: &RankWork, bucket: usize) -> TransferPart {
+    fn transfer_part(&mut self, transfer: NodeId, rank: usize, work: &RankWork, bucket: usize) -> TransferPart {
         let launch = work.buckets[bucket].0;
         self.builder.edge(launch, transfer, EdgeKind::Rendezvous);
         self.builder.edge(transfer, work.update, EdgeKind::Rendezvous);
@@ -213,7 +214,7 @@ impl<'a> ClusterBuilder<'a> {
 
 /// The step by formula: a bucket is reduced when it is ready on all ranks and the one before it is done; then the slowest
 /// rank updates.
-fn truth(cluster: &SyntheticCluster, work: &[RankWork], transfers: &[TransferNode]) -> u64 {
+fn step_by_formula(cluster: &SyntheticCluster, work: &[RankWork], transfers: &[TransferNode]) -> u64 {
     let mut end = 0;
     for (bucket, transfer) in transfers.iter().enumerate() {
         let ready = work.iter().map(|work| work.buckets[bucket].1).max().unwrap_or(0);

@@ -37,7 +37,7 @@ pub fn write(
         for event in rank.trace.events.iter().filter(|event| event.phase == EventPhase::Complete) {
             let time = (analysis.clocks.common(index, event.start), analysis.clocks.common(index, event.end()));
             if is_shown(time.0) {
-                let place = drawn.rows.nested(event.track.index(), time);
+                let place = drawn.rows.nested_row(event.track.index(), time);
                 drawn.new_row(place, || thread_name(rank, event.track))?;
                 drawn.slice(place, rank.trace.name(event), category(event.category), time)?;
             }

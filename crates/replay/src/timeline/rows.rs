@@ -38,16 +38,16 @@ impl TimelineRows {
 
     /// The first row of a track that a slice fits into, within the others. Slices come in the order in which they begin, the
     /// longer of two that begin together first.
-    pub fn nested(&mut self, track: usize, slice: Interval) -> RowPlace {
-        self.place(track, slice, |open, end| open.last().is_none_or(|last| end <= *last))
+    pub fn nested_row(&mut self, track: usize, slice: Interval) -> RowPlace {
+        self.place_slice(track, slice, |open, end| open.last().is_none_or(|last| end <= *last))
     }
 
     /// The first row of a track that is free then.
     pub fn free_row(&mut self, track: usize, slice: Interval) -> RowPlace {
-        self.place(track, slice, |open, _| open.is_empty())
+        self.place_slice(track, slice, |open, _| open.is_empty())
     }
 
-    fn place(&mut self, track: usize, (begin, end): Interval, fits: impl Fn(&[i64], i64) -> bool) -> RowPlace {
+    fn place_slice(&mut self, track: usize, (begin, end): Interval, fits: impl Fn(&[i64], i64) -> bool) -> RowPlace {
         let rows = self.of.entry(track).or_default();
         for row in rows.iter_mut() {
             while row.open.pop_if(|end| *end <= begin).is_some() {}
@@ -71,9 +71,9 @@ mod tests {
     fn slices_of_a_row_lie_within_each_other_or_follow_one_another() {
         let mut rows = TimelineRows::new(2);
         let slices = [(0, 10), (0, 4), (4, 10), (5, 12), (6, 7), (10, 11), (12, 13)];
-        let places = slices.map(|slice| rows.nested(1, slice).row);
+        let places = slices.map(|slice| rows.nested_row(1, slice).row);
         assert_eq!(places, [1, 1, 1, 2, 1, 1, 1]);
-        assert_eq!(rows.nested(0, (0, 1)), RowPlace { row: 0, new: None });
+        assert_eq!(rows.nested_row(0, (0, 1)), RowPlace { row: 0, new: None });
         let apart = [(0, 10), (2, 3), (2, 12), (11, 12)].map(|slice| rows.free_row(0, slice));
         assert_eq!(apart.map(|place| place.row), [3, 0, 4, 0]);
         assert_eq!(apart[2].new, Some(3));

@@ -1,6 +1,6 @@
 //! `[collect]` and `perf4sight collect`: the traces of all ranks as one file, on one clock.
 
-use super::interrupted;
+use super::interrupted_summary;
 use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
 use super::until_cancelled::UntilCancelled;
@@ -61,11 +61,11 @@ impl Verb for Collect {
         let progress = context.console.progress(2, "reading traces");
         let traces = self.traces.clone();
         let analysis = interruptible(&context.cancel, move || TrainingJob::read(&traces).map(Analysis::new))?;
-        let Some(analysis) = analysis else { return Ok(interrupted()) };
+        let Some(analysis) = analysis else { return Ok(interrupted_summary()) };
         progress.advance(1);
         progress.set_item("writing");
         match self.write(&analysis, &context.cancel) {
-            Err(_) if context.cancelled() => return Ok(interrupted()),
+            Err(_) if context.cancelled() => return Ok(interrupted_summary()),
             written => written?,
         }
         progress.advance(1);

@@ -86,7 +86,7 @@ pub(super) fn without_times(
     let written = [("report", REPORT), ("data", JSON)].map(|(what, name)| (what, files.path(name))).to_vec();
     files.add(REPORT, page.to_html());
     files.add(JSON, format!("{json:#}\n"));
-    files.place()?;
+    files.write_all()?;
     Ok(Summary { headline, tables, json, files: written, ..Summary::default() })
 }
 

@@ -122,7 +122,7 @@ const ALONE: f64 = 0.8;
 /// That one rank waits for the others, which do not wait for each other: it has less to do, or they have more.
 fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<String> {
     let ranks = analysis.job.ranks.len();
-    let waits: Vec<f64> = (0..ranks).filter_map(|rank| Some(analysis.waits(rank)?.mean)).collect();
+    let waits: Vec<f64> = (0..ranks).filter_map(|rank| Some(analysis.waiting_summary(rank)?.mean)).collect();
     let (rank, longest) = waits.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1))?;
     let is_alone = ranks > 2 && first.steadiness < ALONE && longest >= ALONE * waits.iter().sum::<f64>();
     let is_certain = longest > analysis.waiting.uncertainty && longest >= LEAST_SHARE * whole;
@@ -142,7 +142,7 @@ fn in_turn(analysis: &Analysis, whole: f64, costs: Option<StragglerCosts>) -> Op
         return None;
     }
     let ranks = analysis.job.ranks.len();
-    let all: f64 = (0..ranks).filter_map(|rank| Some(analysis.waits(rank)?.mean)).sum();
+    let all: f64 = (0..ranks).filter_map(|rank| Some(analysis.waiting_summary(rank)?.mean)).sum();
     let number = |rank: usize| analysis.job.ranks[rank].number;
     let busiest = analysis.stragglers.iter().max_by(|one, other| one.busier.total_cmp(&other.busier))?;
     let busiest = match busiest.busier >= LEAST_SHARE * whole {

@@ -58,9 +58,9 @@ pub(super) fn of_hang(hang: &HangReport, answer: &str, warnings: &[String]) -> V
 
 fn replay(analysis: &Analysis, replayed: &ReplayedJob) -> Value {
     let assumptions =
-        replayed.answered().map(|(text, outcome)| json!({"what_if": text, "assumes": outcome.assumptions}));
+        replayed.answered_scenarios().map(|(text, outcome)| json!({"what_if": text, "assumes": outcome.assumptions}));
     let unanswered =
-        replayed.unanswered().map(|(text, why)| json!({"what_if": text, "cannot_be_asked": why.to_string()}));
+        replayed.unanswered_scenarios().map(|(text, why)| json!({"what_if": text, "cannot_be_asked": why.to_string()}));
     json!({
         "operations": replayed.step.graph.nodes().len(),
         "graph_bytes": replayed.step.graph.bytes(),

@@ -111,7 +111,7 @@ impl ReplayResults {
 }
 
 /// What Ctrl-C leaves of a run.
-fn interrupted() -> Summary {
+fn interrupted_summary() -> Summary {
     Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() }
 }
 
@@ -160,7 +160,7 @@ impl ReplayVerb {
         progress.set_item("reading traces");
         let traces = self.traces.clone();
         let Some(inputs) = interruptible(&context.cancel, move || inputs::read(&traces))? else {
-            return Ok(interrupted());
+            return Ok(interrupted_summary());
         };
         let hang = HangReport::from_dumps(&inputs.dumps);
         let unasked = (inputs.ranks.is_empty() && !self.request.what_ifs.is_empty())
@@ -176,18 +176,18 @@ impl ReplayVerb {
         progress.advance(1);
         progress.set_item("comparing ranks");
         let Some(analysis) = interruptible(&context.cancel, move || Ok(Analysis::new(job)))? else {
-            return Ok(interrupted());
+            return Ok(interrupted_summary());
         };
         progress.advance(1);
         progress.set_item(format!("replaying, in up to {}", Bytes(RecordedSteps::memory_needed(&analysis.job))));
         let (request, warnings) = (self.request.clone(), of_dumps.clone());
         let replay = move || Ok(ReplayResults::replay_job(analysis, hang, &warnings, &request));
-        let Some(shown) = interruptible(&context.cancel, replay)? else { return Ok(interrupted()) };
+        let Some(shown) = interruptible(&context.cancel, replay)? else { return Ok(interrupted_summary()) };
         progress.advance(1);
         progress.set_item("drawing");
         let drawn = interruptible(&context.cancel, move || draw(&shown, also).map(|drawn| (shown, drawn)))?;
-        let Some((shown, drawn)) = drawn else { return Ok(interrupted()) };
-        let (others, json) = drawn.place(files)?;
+        let Some((shown, drawn)) = drawn else { return Ok(interrupted_summary()) };
+        let (others, json) = drawn.write_all(files)?;
         progress.advance(1);
         drop(progress);
         shown.warnings[of_dumps.len()..].iter().for_each(|warning| context.warn(warning));
@@ -255,9 +255,9 @@ fn draw(
 
 impl PendingFiles {
     /// Writes all files; returns the list of the other ones, and the contents of `replay.json`.
-    fn place(self, mut files: ResultFiles) -> Result<(Vec<(&'static str, PathBuf)>, Value)> {
+    fn write_all(self, mut files: ResultFiles) -> Result<(Vec<(&'static str, PathBuf)>, Value)> {
         self.own.into_iter().for_each(|(name, contents)| files.add(name, contents));
-        files.place()?;
+        files.write_all()?;
         let others = self.others.into_iter().map(PendingFile::save).collect::<Result<_>>()?;
         Ok((others, self.json))
     }
@@ -352,7 +352,7 @@ const DISTURBED: f64 = 5.0;
 /// Warnings about the replay.
 fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
     let (unlike, independent) = (left_out_warning(analysis, replayed), independent(analysis, replayed));
-    let alone = (replayed.steps.len() == 1 && replayed.answered().next().is_some())
+    let alone = (replayed.steps.len() == 1 && replayed.answered_scenarios().next().is_some())
         .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
@@ -378,8 +378,8 @@ fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
     });
     let late = late_step(analysis, replayed);
     let varying = replayed.mean.is_some();
-    let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion, varying));
-    let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
+    let distorted = replayed.distortion.map(|(plain, distortion)| distortion_text(plain, distortion, varying));
+    let unknown = replayed.plain_bounds.filter(|_| replayed.answered_scenarios().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
         let measure = match replayed.distortion {
             None => "; perf4sight record measures it, or give its time (perf4sight replay --plain-step-ms)",
@@ -389,8 +389,8 @@ fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
             "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and the plain step, without recording, may be shorter still{measure}"
         )
     });
-    let absent =
-        Some(analysis.job.missing()).filter(|missing| !missing.is_empty() && replayed.answered().next().is_some());
+    let absent = Some(analysis.job.missing())
+        .filter(|missing| !missing.is_empty() && replayed.answered_scenarios().next().is_some());
     let absent = absent.map(|missing| {
         format!(
             "what-ifs change the waiting for {} as if it were transfer: it is part of the transfers, for there is no trace of {}; the intervals go to a step that stays as long as it is, and to one that changes as the work of the others does",
@@ -398,11 +398,11 @@ fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
             if missing.len() == 1 { "that rank" } else { "those ranks" }
         )
     });
-    let assumed = replayed.answered().flat_map(|(text, outcome)| {
+    let assumed = replayed.answered_scenarios().flat_map(|(text, outcome)| {
         outcome.assumptions.iter().map(move |assumption| format!("what-if \"{text}\": {assumption}"))
     });
     let unanswered = replayed
-        .unanswered()
+        .unanswered_scenarios()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", why.in_one_line()));
     [unlike, independent, alone, ahead, late, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
@@ -414,7 +414,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
 
 /// What was asked and has no answer; a warning gives the reason of each.
 fn without_answer(replayed: &ReplayedJob) -> Option<Error> {
-    let texts: Vec<String> = replayed.unanswered().map(|(text, _)| format!("\"{text}\"")).collect();
+    let texts: Vec<String> = replayed.unanswered_scenarios().map(|(text, _)| format!("\"{text}\"")).collect();
     let have = if texts.len() == 1 { "has" } else { "have" };
     (!texts.is_empty()).then(|| {
         let all = count_text(replayed.what_ifs.len() as u64, "what-if");
@@ -460,7 +460,7 @@ fn left_out_warning(analysis: &Analysis, replayed: &ReplayedJob) -> Option<Strin
 
 /// Ranks of which nobody knows whom they wait for.
 fn independent(analysis: &Analysis, replayed: &ReplayedJob) -> Option<String> {
-    replayed.answered().next()?;
+    replayed.answered_scenarios().next()?;
     let ranks = rank_list(&analysis.unknown_waiting()?);
     Some(format!(
         "who waits for whom is not known of {ranks}: what-ifs take ranks for independent where nothing shows that they wait, and the intervals go to a step that stays as long as it is"
@@ -486,7 +486,7 @@ fn late_step(analysis: &Analysis, replayed: &ReplayedJob) -> Option<String> {
 }
 
 /// How recorded steps differ from plain ones, and what was done about it.
-fn distorted(plain: PlainStep, distortion: RecordingDistortion, varies: bool) -> String {
+fn distortion_text(plain: PlainStep, distortion: RecordingDistortion, varies: bool) -> String {
     let middle = if varies { "mean" } else { "median" };
     let longer = if distortion.percent() < 0.0 { "shorter" } else { "longer" };
     let done = match distortion.correction {

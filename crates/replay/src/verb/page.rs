@@ -5,7 +5,7 @@ use crate::Analysis;
 use crate::exposed::CommunicationTimes;
 use crate::replayed::ReplayedJob;
 use crate::waiting::{RankActivity, RankSpan, RankState, spans};
-use perf4sight_base::units::{Milliseconds, Percent, grouped};
+use perf4sight_base::units::{Milliseconds, Percent, grouped_digits};
 use perf4sight_report as report;
 use perf4sight_report::{
     Axis, BarGroup, BarLength, Block, CellContent, CellSign, Chart, Colour, Fact, HeatCell, Heatmap, Page, Plot,
@@ -41,7 +41,7 @@ pub(super) fn build_page(shown: &ReplayResults) -> Page {
 fn replay(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<Block> {
     let mut facts = vec![
         Fact::new("replayed step", Milliseconds(replayed.typical as f64 / 1e6))
-            .remark(format!("{} operations", grouped(replayed.step.graph.nodes().len() as u64))),
+            .remark(format!("{} operations", grouped_digits(replayed.step.graph.nodes().len() as u64))),
     ];
     facts.extend(replayed.error().map(|error| {
         Fact::new("off steps that were left out", Percent(error.median)).remark(format!(

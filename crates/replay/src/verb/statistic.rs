@@ -2,7 +2,7 @@
 
 use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
-use super::{PendingFile, interrupted};
+use super::{PendingFile, interrupted_summary};
 use crate::ranks::TrainingJob;
 use crate::statistic::{OperationStatistic, StatisticKind, operations};
 use perf4sight_base::error::Result;
@@ -77,7 +77,7 @@ impl StatisticVerb {
             let (operations, other) = (operations(&job), also(&job)?);
             Ok((job, operations, other))
         });
-        let Some((job, operations, other)) = counted_operations? else { return Ok(interrupted()) };
+        let Some((job, operations, other)) = counted_operations? else { return Ok(interrupted_summary()) };
         progress.advance(1);
         let all = table("Operations", operations.iter());
         overwrite::save(&self.out, all.to_csv(), self.overwrite)?;

@@ -19,7 +19,7 @@ const CONSISTENT: f64 = 0.8;
 const FEWEST: usize = 3;
 
 /// For each thread, when it waits for exchanges in an operator.
-pub(crate) fn blocked(rank: &JobRank, calls: &[CollectiveCall]) -> BTreeMap<TrackId, Vec<Interval>> {
+pub(crate) fn blocked_times(rank: &JobRank, calls: &[CollectiveCall]) -> BTreeMap<TrackId, Vec<Interval>> {
     let pieces = innermost(rank);
     let exchanges = ExchangingTimes::from_calls(calls);
     let mut counts: HashMap<NameId, [usize; 2]> = HashMap::new();
@@ -124,7 +124,7 @@ mod tests {
     fn an_operator_that_ends_with_exchanges_waits_and_one_that_ends_before_computes() -> Result<()> {
         for around in ["RegisterPostBackwardFunctionBackward", "_c10d_functional::wait_tensor"] {
             let job = job(around)?;
-            let blocked = blocked(&job.ranks[0], &RankExchanges::find(&job).calls[0]);
+            let blocked = blocked_times(&job.ranks[0], &RankExchanges::find(&job).calls[0]);
             let times: Vec<i64> = blocked.values().map(|times| length(times)).collect();
             assert_eq!(times, [4 * 9_000_000], "{around}");
         }

@@ -1,6 +1,6 @@
 //! What a rank does at each moment, from what its GPU, its threads and its exchanges do.
 
-use super::blocked::blocked;
+use super::blocked::blocked_times;
 use crate::collectives::CollectiveCall;
 use crate::ranks::JobRank;
 use perf4sight_traces::intervals::{Interval, pieces};
@@ -32,20 +32,20 @@ pub(super) fn find_pieces(rank: &JobRank, calls: &[CollectiveCall]) -> ActivityP
     let mut exchanges: ActivityPieces = calls.iter().map(|call| (call.time, ActivityId::Exchanging)).collect();
     exchanges.sort_by_key(|(time, _)| *time);
     let kernels = kernels(rank);
-    let waits = if kernels.is_empty() { blocked(rank, calls) } else { BTreeMap::new() };
+    let waits = if kernels.is_empty() { blocked_times(rank, calls) } else { BTreeMap::new() };
     let operations = operations(rank, &waits);
     let [loading, script] = script(rank);
     // A GPU that exchanges data computes nothing, whatever the CPU enqueues; a CPU that does both computes.
     let layers = match kernels.is_empty() {
         true => [loading, operations, exchanges, script],
-        false => [kernels, exchanges, layered(loading, operations), script],
+        false => [kernels, exchanges, overlay(loading, operations), script],
     };
-    layers.into_iter().fold(Vec::new(), layered)
+    layers.into_iter().fold(Vec::new(), overlay)
 }
 
 /// The pieces of `upper`, and those of `lower` where `upper` has none. Pieces of one list that overlap are cut at the
 /// end of the one before.
-fn layered(upper: ActivityPieces, lower: ActivityPieces) -> ActivityPieces {
+fn overlay(upper: ActivityPieces, lower: ActivityPieces) -> ActivityPieces {
     let mut all = ActivityPieces::with_capacity(upper.len() + lower.len());
     let mut above = upper.into_iter().peekable();
     let mut at = i64::MIN;
@@ -142,6 +142,6 @@ mod tests {
         let upper = vec![((2, 4), a), ((6, 7), a), ((20, 21), a)];
         let lower = vec![((0, 3), b), ((3, 10), b), ((12, 13), b)];
         let expected = [((0, 2), b), ((2, 4), a), ((4, 6), b), ((6, 7), a), ((7, 10), b), ((12, 13), b), ((20, 21), a)];
-        assert_eq!(layered(upper, lower), expected);
+        assert_eq!(overlay(upper, lower), expected);
     }
 }

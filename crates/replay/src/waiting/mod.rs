@@ -11,7 +11,7 @@ mod straggler;
 mod timed;
 
 pub use activity::{RankActivity, activities};
-pub(crate) use blocked::blocked;
+pub(crate) use blocked::blocked_times;
 pub use slow_link::SlowLink;
 pub use spans::{RankSpan, RankState, spans};
 pub(crate) use straggler::LEAST_SHARE;
@@ -53,12 +53,12 @@ pub struct WaitingMatrix {
 
 impl WaitingMatrix {
     /// Nanoseconds that a rank waits for another one, directly or through ranks that wait themselves.
-    pub fn waits(&self, rank: usize, other: usize) -> i64 {
+    pub fn waiting_time(&self, rank: usize, other: usize) -> i64 {
         self.rows[rank][other]
     }
 
     /// Nanoseconds that the other ranks wait for a rank, on average over those that exchange with it, directly or through others.
-    pub fn caused(&self, rank: usize) -> f64 {
+    pub fn caused_waiting(&self, rank: usize) -> f64 {
         self.rows.iter().map(|row| row[rank]).sum::<i64>() as f64 / self.others[rank].max(1) as f64
     }
 }
@@ -88,7 +88,7 @@ impl JobWaiting {
 
     /// Milliseconds that a rank waits for another one in a step, over the steps; none without steps.
     pub fn summary(&self, rank: usize, other: usize) -> Option<ValueSummary> {
-        self.over_steps(|step| step.waits(rank, other) as f64)
+        self.over_steps(|step| step.waiting_time(rank, other) as f64)
     }
 
     /// Milliseconds of a step from nanoseconds of each, over the steps; none without steps. The interval holds the
@@ -139,7 +139,7 @@ fn idle(job: &TrainingJob, exchanges: &RankExchanges, clocks: &RankClocks) -> Ve
 
 /// A matrix of each step in which nobody waits; `islands` are those of [`RankExchanges::islands`].
 fn empty(job: &TrainingJob, islands: &[usize]) -> Vec<WaitingMatrix> {
-    let longest = longest(job);
+    let longest = longest_rank(job);
     let others = |island: &usize| islands.iter().filter(|other| *other == island).count() - 1;
     let others: Arc<[usize]> = islands.iter().map(others).collect();
     let of_step = |step: &JobStep| {
@@ -155,7 +155,7 @@ fn empty(job: &TrainingJob, islands: &[usize]) -> Vec<WaitingMatrix> {
 
 /// The rank whose steps have the largest sum. The longest rank of each single step changes where ranks are ahead of each other by different times,
 /// and the sum of these steps is longer than the job.
-fn longest(job: &TrainingJob) -> usize {
+fn longest_rank(job: &TrainingJob) -> usize {
     let time = |rank: &usize| -> i64 {
         let work = |step: &JobStep| job.ranks[*rank].steps[step.of[*rank]].work;
         job.steps.iter().map(work).map(|(begin, end)| end - begin).sum()

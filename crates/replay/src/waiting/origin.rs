@@ -48,7 +48,7 @@ pub(super) fn origins(waits: &[Vec<RankWait>]) -> Vec<Vec<WaitPiece>> {
     let mut known: Vec<Vec<WaitPiece>> = vec![Vec::new(); waits.len()];
     let mut held = known.clone();
     for (rank, wait) in all {
-        let pieces = pieces(&known[wait.awaited], collected(&held, rank, &wait), rank, &wait);
+        let pieces = pieces(&known[wait.awaited], collect_origins(&held, rank, &wait), rank, &wait);
         held[rank].extend(pieces.iter().filter(|_| wait.is_held));
         known[rank].extend(pieces);
     }
@@ -78,7 +78,7 @@ fn pieces(of_awaited: &[WaitPiece], mut collected: Vec<(usize, i64)>, rank: usiz
 }
 
 /// How much longer than `rank` the awaited rank was held by others, earlier in the step: nanoseconds by the ranks that held it.
-fn collected(held: &[Vec<WaitPiece>], rank: usize, wait: &RankWait) -> Vec<(usize, i64)> {
+fn collect_origins(held: &[Vec<WaitPiece>], rank: usize, wait: &RankWait) -> Vec<(usize, i64)> {
     let held = |of: usize| {
         let pieces = held[of].iter().rev().skip_while(|piece| piece.time.1 > wait.time.0);
         let in_step = pieces.take_while(|piece| piece.step == wait.step);

@@ -60,7 +60,8 @@ impl JobWaiting {
             let exchange = &exchanges.all[timed.exchange];
             let all = || Some(exchange.parts.iter().map(|part| part.rank).collect());
             let is_message = timed.operation == CollectiveOperation::SendReceive;
-            let ranks: Option<Vec<usize>> = if is_message { exchanges.ends(exchange).map(Vec::from) } else { all() };
+            let ranks: Option<Vec<usize>> =
+                if is_message { exchanges.end_ranks(exchange).map(Vec::from) } else { all() };
             if let (Some(ranks), Some(bytes), Some(_)) = (ranks, exchange.bytes, exchange.step) {
                 let alike = times.entry((timed.operation, bytes, ranks.len())).or_default();
                 alike.entry(ranks).or_default().push(timed.transfer() as f64 / 1e6);

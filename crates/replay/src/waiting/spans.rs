@@ -30,7 +30,7 @@ pub fn spans(analysis: &Analysis, rank: usize, step: usize) -> Vec<RankSpan> {
     let Analysis { job, exchanges, clocks, waiting, .. } = analysis;
     let own = &job.ranks[rank];
     let (begin, end) = own.steps[job.steps[step].of[rank]].window;
-    let waits = waits(waiting, rank);
+    let waits = waiting_intervals(waiting, rank);
     let mut spans = Vec::new();
     for ((start, stop), doing) in layers::find_pieces(own, &exchanges.calls[rank]) {
         let (start, stop) = (start.max(begin), stop.min(end));
@@ -47,7 +47,7 @@ pub fn spans(analysis: &Analysis, rank: usize, step: usize) -> Vec<RankSpan> {
 }
 
 /// When a rank waits, on the common timeline.
-fn waits(waiting: &JobWaiting, rank: usize) -> Vec<Interval> {
+fn waiting_intervals(waiting: &JobWaiting, rank: usize) -> Vec<Interval> {
     let wait = |timed: &TimedExchange| Some((timed.part(rank)?.0, timed.waits_until(rank)?.1));
     union(waiting.exchanges.iter().filter_map(wait))
 }

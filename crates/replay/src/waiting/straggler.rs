@@ -63,20 +63,23 @@ pub fn stragglers(
     let together = sum_by_kind(activities);
     // The median, because the first steps are slow.
     let [usual, usual_together] = [activities, &together].map(|activities| of_step(activities, &all, median));
-    let of_all: f64 = waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused(one))).sum();
+    let of_all: f64 =
+        waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused_waiting(one))).sum();
     let length: Vec<f64> = waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect();
     let straggler = |rank: usize| {
-        let caused = waiting.over_steps(|step| step.caused(rank))?;
+        let caused = waiting.over_steps(|step| step.caused_waiting(rank))?;
         let most = |step: &WaitingMatrix| {
-            (0..job.ranks.len()).all(|other| step.caused(other) <= step.caused(rank)) && step.caused(rank) > 0.0
+            (0..job.ranks.len()).all(|other| step.caused_waiting(other) <= step.caused_waiting(rank))
+                && step.caused_waiting(rank) > 0.0
         };
-        let longest = waiting.steps.iter().map(|step| step.caused(rank)).fold(0.0, f64::max);
-        let is_long =
-            |step: &WaitingMatrix| step.caused(rank) >= (LEAST_SHARE * step.length as f64).max(LONG_WAIT * longest);
+        let longest = waiting.steps.iter().map(|step| step.caused_waiting(rank)).fold(0.0, f64::max);
+        let is_long = |step: &WaitingMatrix| {
+            step.caused_waiting(rank) >= (LEAST_SHARE * step.length as f64).max(LONG_WAIT * longest)
+        };
         let steady = waiting.steps.iter().filter(|step| most(step)).count();
         let is_occasion = |step: &usize| most(&waiting.steps[*step]) && is_long(&waiting.steps[*step]);
         let occasions: Vec<usize> = all.iter().copied().filter(is_occasion).collect();
-        let own: f64 = waiting.steps.iter().map(|step| step.caused(rank)).sum();
+        let own: f64 = waiting.steps.iter().map(|step| step.caused_waiting(rank)).sum();
         let straggler = Straggler {
             rank,
             share: caused.mean / mean(&length).max(f64::MIN_POSITIVE),
@@ -84,7 +87,7 @@ pub fn stragglers(
             stands_out: stands_out(waiting, rank, job.ranks.len()),
             busier: busier(rank, &usual),
             of_all: own / of_all.max(f64::MIN_POSITIVE),
-            occasions: occasions.iter().map(|step| waiting.steps[*step].caused(rank) / 1e6).collect(),
+            occasions: occasions.iter().map(|step| waiting.steps[*step].caused_waiting(rank) / 1e6).collect(),
             excess: excess(rank, &usual, LEAST_SHARE * caused.mean),
             on_occasions: false,
             caused,
@@ -104,8 +107,8 @@ pub fn stragglers(
 fn stands_out(waiting: &JobWaiting, rank: usize, ranks: usize) -> bool {
     let longer = |step: &WaitingMatrix| {
         let others: Vec<f64> =
-            (0..ranks).filter(|other| *other != rank).map(|other| step.caused(other) / 1e6).collect();
-        step.caused(rank) / 1e6 - if others.is_empty() { 0.0 } else { median(&others) }
+            (0..ranks).filter(|other| *other != rank).map(|other| step.caused_waiting(other) / 1e6).collect();
+        step.caused_waiting(rank) / 1e6 - if others.is_empty() { 0.0 } else { median(&others) }
     };
     let Some(longer) = ValueSummary::compute(&waiting.steps.iter().map(longer).collect::<Vec<_>>()) else {
         return false;

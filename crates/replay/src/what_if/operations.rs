@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(makespan(&scenario.step), 198_000);
         let queues = LaunchQueues::from_step(&scenario.step);
         RemovedOperations { pattern: "b".to_owned() }.apply(&mut scenario).unwrap();
-        queues.changed(&scenario.step).fit(&mut scenario.step);
+        queues.in_changed_step(&scenario.step).fit(&mut scenario.step);
         assert_eq!(makespan(&scenario.step), 167_000);
     }
 

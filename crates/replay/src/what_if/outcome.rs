@@ -407,7 +407,7 @@ fn with(mut scenario: Scenario, changes: &[&dyn StepChange]) -> Result<Scenario>
         (scenario.communication.slow_down.overlap(&scenario.step), LaunchQueues::from_step(&scenario.step));
     changes.iter().try_for_each(|change| change.apply(&mut scenario))?;
     let Scenario { step, communication } = &mut scenario;
-    let queues = queues.changed(step);
+    let queues = queues.in_changed_step(step);
     queues.fit(step);
     communication.slow_down.adjust(step, &before);
     Ok(Scenario { step: scenario.step.settled_with(&queues), ..scenario })

@@ -5,7 +5,7 @@
 use super::{ACROSS, Axis, Draw, LegendEntry, Series, filled_legend};
 use crate::drawing::{Axes, AxisExtent, Drawing, DrawnMark, MarkShape, PixelArea};
 use crate::table::significant;
-use perf4sight_base::units::grouped;
+use perf4sight_base::units::grouped_digits;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -177,7 +177,7 @@ impl Timeline {
         }
         let count = merged.iter().map(|merged| merged.count).sum();
         for (i, (series, merged)) in self.series.iter().zip(merged).enumerate().filter(|(_, (_, own))| own.count > 0) {
-            let (count, took) = (grouped(merged.count as u64), significant(merged.took));
+            let (count, took) = (grouped_digits(merged.count as u64), significant(merged.took));
             let tip = format!("{}: {count} too short to be drawn alone, together {took}", series.name);
             drawing.add(DrawnMark::new(MarkShape::Rects(merged.areas), series.ink(i)).tip(tip));
         }
@@ -216,7 +216,7 @@ fn note(merged: usize, hidden: usize) -> String {
         1 => "1 span too short to be drawn alone is as high as its share of the time. ".into(),
         count => format!(
             "{} spans too short to be drawn alone are as high as their share of the time. ",
-            grouped(count as u64)
+            grouped_digits(count as u64)
         ),
     };
     let hidden = match hidden {

@@ -1,6 +1,6 @@
 //! Reads the data of a job into memory.
 
-use perf4sight_base::units::grouped;
+use perf4sight_base::units::grouped_digits;
 use perf4sight_machine::RunWatch;
 use perf4sight_machine::data::files;
 use std::fs::File;
@@ -14,7 +14,7 @@ const PIECE: usize = 1 << 20;
 pub(super) fn unreadable(entries: u64) -> String {
     let (entries, are) = match entries {
         1 => ("1 entry".to_owned(), "is"),
-        several => (format!("{} entries", grouped(several)), "are"),
+        several => (format!("{} entries", grouped_digits(several)), "are"),
     };
     format!("{entries} of the data could not be looked at, such as links that lead nowhere, and {are} left out")
 }

@@ -80,7 +80,7 @@ impl<'a> RunMonitor<'a> {
             doubts: self.progress.doubts(),
             bytes_read: ended.bytes_read,
             pressure: ended.pressure.cpu,
-            waited: ended.waited(),
+            waited: ended.waited_share(),
             node: None,
             nodes: Vec::new(),
         }

@@ -7,7 +7,7 @@ use super::runner::LEAST_RUN;
 use super::surroundings::JobSurroundings;
 use super::throttled;
 use super::{NodeSettings, Sensitivity};
-use perf4sight_base::units::{Milliseconds, grouped};
+use perf4sight_base::units::{Milliseconds, grouped_digits};
 use perf4sight_limit::Resource;
 use perf4sight_report::significant;
 use perf4sight_verb::Summary;
@@ -56,8 +56,13 @@ pub(super) fn summary(asked: &Sensitivity, around: &JobSurroundings, found: Foun
     lines.extend(asked.budget.map(budget_words));
     if let (Some(path), Some(size)) = (&asked.data, around.size) {
         let links =
-            if size.links == 0 { String::new() } else { format!(", by {} symbolic links", grouped(size.links)) };
-        lines.push(format!("reading {}: {} files, {}{links}", path.display(), grouped(size.files), size.bytes()));
+            if size.links == 0 { String::new() } else { format!(", by {} symbolic links", grouped_digits(size.links)) };
+        lines.push(format!(
+            "reading {}: {} files, {}{links}",
+            path.display(),
+            grouped_digits(size.files),
+            size.bytes()
+        ));
     }
     lines.extend(around.size.filter(|size| size.unreadable > 0).map(|size| data::unreadable(size.unreadable)));
     lines.extend(additional_runs(asked, around));

@@ -5,7 +5,7 @@ use super::command::JobCommand;
 use super::data;
 use crate::{CpuGrid, MeasuredRate, ReportedStep, StepSpan};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Bytes, grouped};
+use perf4sight_base::units::{Bytes, grouped_digits};
 use perf4sight_limit as limit;
 use perf4sight_limit::{LimitSurvey, Limiter, Resource};
 use perf4sight_machine::ResourceLimits;
@@ -113,7 +113,7 @@ fn count_data(data: Option<&Path>, watch: &RunWatch<'_>, context: &Context) -> R
         context.console.note(format_args!(
             "{}: {} files, {} until now",
             path.display(),
-            grouped(size.files),
+            grouped_digits(size.files),
             size.bytes()
         ))
     };

@@ -251,7 +251,7 @@ impl<'a> SettingValues<'a> {
 
     /// Any error, placed where a setting is written, or at its section where it is not.
     pub fn with_place(&self, key: &str, error: Error) -> Error {
-        self.located(key, if self.is_argument(key) { error.typed() } else { error })
+        self.located(key, if self.is_argument(key) { error.as_usage_error() } else { error })
     }
 
     /// An error of what a setting names, such as a file that cannot be read, placed where a configuration sets it.
@@ -269,7 +269,7 @@ impl<'a> SettingValues<'a> {
             let flag = self.table.setting(key).and_then(Setting::flag);
             return flag.into_iter().fold(error, |error, flag| error.file(format!("--{flag}")));
         }
-        let error = error.configured();
+        let error = error.as_config_error();
         match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
             Some(ValueOrigin::Override(text) | ValueOrigin::Argument(text)) => error.file(text),
             Some(ValueOrigin::Line(line)) => error.file(self.document.file()).line(*line),

@@ -31,7 +31,7 @@ pub(super) fn blocks(run: &TracedRun) -> Vec<Block> {
 fn work(run: &TracedRun) -> Chart {
     let bars = RunBars(vec![("", run)]);
     let exposed = GpuWork::ALL.map(|work| {
-        let times = bars.milliseconds(|own| Some(own.device.exposed(work) as f64));
+        let times = bars.milliseconds(|own| Some(own.device.exposed_time(work) as f64));
         Series::new(work.name(), times).coloured(of_work(work)).textured(Texture::Plain)
     });
     let idle = bars.milliseconds(|own| Some(own.device.idle as f64));

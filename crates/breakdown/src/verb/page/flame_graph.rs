@@ -27,7 +27,7 @@ fn chart(typical: &TypicalIteration) -> Chart {
         under: frame.parent.map(|parent| parent as usize),
         name: briefest(stacks.name(frame)),
         own: time(frame.own),
-        remark: often(frame.calls as f64 / iterations),
+        remark: call_count_text(frame.calls as f64 / iterations),
     };
     let of = |category: TimeCategory| {
         let own = stacks.frames().iter().enumerate().filter(|(_, frame)| frame.category == category);
@@ -50,7 +50,7 @@ fn chart(typical: &TypicalIteration) -> Chart {
 }
 
 /// The number of calls per iteration, with one decimal if it is small and not whole.
-fn often(count: f64) -> String {
+fn call_count_text(count: f64) -> String {
     match count {
         1.0 => "1 call an iteration".to_owned(),
         _ if count < 10.0 && count.fract() != 0.0 => format!("{count:.1} calls an iteration"),

@@ -2,7 +2,7 @@
 
 use crate::verb::run::TracedRun;
 use crate::{IterationMarkers, RankBreakdown};
-use perf4sight_base::units::listed;
+use perf4sight_base::units::list_text;
 use perf4sight_report::{Block, Fact, Table, TableBuilder};
 use perf4sight_traces::RankTrace;
 use perf4sight_traces::shortened::cut;
@@ -42,7 +42,7 @@ pub(super) fn blocks(run: &TracedRun) -> Vec<Block> {
 }
 
 fn listed_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    listed(names.map(|name| cut(name, ROOM)), NAMED)
+    list_text(names.map(|name| cut(name, ROOM)), NAMED)
 }
 
 fn markers(markers: &IterationMarkers) -> String {

@@ -150,8 +150,13 @@ fn add_windows(layer: &mut LayerKernels, geometry: &KernelGeometry) {
 /// The bias is added to the finished result; its gradient sums the gradient of the result.
 fn add_bias(layer: &mut LayerKernels, class: KernelClass) {
     let outputs = layer.bytes(layer.outputs());
-    layer.moves(KernelPass::Forward, class, AccessPattern::Strided, BatchQuantity::per_sample(2.0 * outputs));
+    layer.add_movement(KernelPass::Forward, class, AccessPattern::Strided, BatchQuantity::per_sample(2.0 * outputs));
     if layer.trains(1) {
-        layer.moves(KernelPass::WeightGradient, class, AccessPattern::Strided, BatchQuantity::per_sample(outputs));
+        layer.add_movement(
+            KernelPass::WeightGradient,
+            class,
+            AccessPattern::Strided,
+            BatchQuantity::per_sample(outputs),
+        );
     }
 }

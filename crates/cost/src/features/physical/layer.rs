@@ -66,7 +66,13 @@ impl LayerKernels<'_> {
     }
 
     /// Adds a kernel that only moves memory.
-    pub fn moves(&mut self, pass: KernelPass, class: KernelClass, access: AccessPattern, traffic: BatchQuantity) {
+    pub fn add_movement(
+        &mut self,
+        pass: KernelPass,
+        class: KernelClass,
+        access: AccessPattern,
+        traffic: BatchQuantity,
+    ) {
         self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
     }
 
@@ -138,7 +144,7 @@ impl LayerKernels<'_> {
         f64::from(u8::from(!issued))
     }
 
-    pub(super) fn launched(&mut self, launches: f64) {
+    pub(super) fn add_launches(&mut self, launches: f64) {
         if let Some(kernel) = self.kernels.last_mut() {
             kernel.launches = launches;
         }

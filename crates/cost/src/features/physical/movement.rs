@@ -10,7 +10,7 @@ pub(super) fn add(layer: &mut LayerKernels, class: KernelClass, traffic: &Memory
     let as_in_training = layer.network.works_as_in_training(layer.node, layer.step);
     let forward = if as_in_training { traffic.training } else { traffic.inference };
     if forward > 0.0 {
-        layer.moves(KernelPass::Forward, class, access, BatchQuantity::per_sample(layer.bytes(forward)));
+        layer.add_movement(KernelPass::Forward, class, access, BatchQuantity::per_sample(layer.bytes(forward)));
     }
     let backward = match &traffic.backward {
         BackwardTraffic::Once(elements) => *elements,
@@ -26,7 +26,7 @@ pub(super) fn add(layer: &mut LayerKernels, class: KernelClass, traffic: &Memory
         }
     };
     if backward > 0.0 && (layer.passes_on() || layer.learns_any()) {
-        layer.moves(KernelPass::InputGradient, class, access, BatchQuantity::per_sample(layer.bytes(backward)));
+        layer.add_movement(KernelPass::InputGradient, class, access, BatchQuantity::per_sample(layer.bytes(backward)));
     }
 }
 
@@ -38,10 +38,10 @@ pub(super) fn add_embedding(layer: &mut LayerKernels, embedding: &Embedding) {
         None => BatchQuantity::per_sample(layer.bytes(elements)),
     };
     let (rows, added) = (amount(2.0 * layer.outputs()), amount(3.0 * layer.outputs()));
-    layer.moves(KernelPass::Forward, KernelClass::Copy, AccessPattern::Strided, rows);
+    layer.add_movement(KernelPass::Forward, KernelClass::Copy, AccessPattern::Strided, rows);
     if layer.step.trains() && layer.network.trains(layer.node) {
         let table = layer.weight_bytes((embedding.rows * embedding.width) as f64);
         let gradient = BatchQuantity { fixed: added.fixed + table, ..added };
-        layer.moves(KernelPass::WeightGradient, KernelClass::Copy, AccessPattern::Strided, gradient);
+        layer.add_movement(KernelPass::WeightGradient, KernelClass::Copy, AccessPattern::Strided, gradient);
     }
 }

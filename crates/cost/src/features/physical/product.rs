@@ -22,7 +22,7 @@ pub(super) fn add_linear(layer: &mut LayerKernels, linear: &Linear) {
     }
     if linear.bias && layer.trains(1) {
         let reduced = BatchQuantity::per_sample(layer.bytes(tokens * outputs));
-        layer.moves(KernelPass::WeightGradient, KernelClass::Linear, AccessPattern::Contiguous, reduced);
+        layer.add_movement(KernelPass::WeightGradient, KernelClass::Linear, AccessPattern::Contiguous, reduced);
     }
 }
 

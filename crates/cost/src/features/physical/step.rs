@@ -55,7 +55,7 @@ pub fn kernels_once(trained: &TrainedNetwork, step: Step) -> Vec<Kernel> {
         layer.operation();
         casts::add(&mut layer, &numbers);
         if training {
-            layer.forks(reads[id.index()], asked[id.index()]);
+            layer.add_gradient_sums(reads[id.index()], asked[id.index()]);
             layer.update(&network.learned_of(node));
         }
         kernels = layer.kernels;
@@ -136,12 +136,12 @@ impl LayerKernels<'_> {
     }
 
     /// One gradient arrives per reader; they are summed two by two.
-    fn forks(&mut self, reads: usize, has_gradient: bool) {
+    fn add_gradient_sums(&mut self, reads: usize, has_gradient: bool) {
         if reads > 1 && has_gradient {
             let sums = (reads - 1) as f64;
             let traffic = BatchQuantity::per_sample(self.bytes(3.0 * self.outputs() * sums));
-            self.moves(KernelPass::Fork, KernelClass::Arithmetic, AccessPattern::Contiguous, traffic);
-            self.launched(sums);
+            self.add_movement(KernelPass::Fork, KernelClass::Arithmetic, AccessPattern::Contiguous, traffic);
+            self.add_launches(sums);
         }
     }
 
@@ -151,8 +151,8 @@ impl LayerKernels<'_> {
         if weights > 0.0 {
             let UpdateEffort { moved, started } = UpdateEffort::new(self.step);
             let traffic = BatchQuantity::fixed(self.held_bytes(moved * weights));
-            self.moves(KernelPass::Update, KernelClass::Update, AccessPattern::Contiguous, traffic);
-            self.launched(started * tensors.len() as f64);
+            self.add_movement(KernelPass::Update, KernelClass::Update, AccessPattern::Contiguous, traffic);
+            self.add_launches(started * tensors.len() as f64);
         }
     }
 }

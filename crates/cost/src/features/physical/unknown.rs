@@ -93,7 +93,7 @@ fn recurrent(layer: &mut LayerKernels, class: KernelClass, operator: &str, weigh
         work(inner, samples, rows, read_again),
         work(rows, inner, samples, added),
     ];
-    multiplied(layer, class, passes, steps);
+    add_products(layer, class, passes, steps);
 }
 
 /// Filters applied at a number of positions of every sample.
@@ -111,27 +111,27 @@ fn filtering(layer: &mut LayerKernels, macs: f64, weights: f64, looks_up: bool) 
     if looks_up {
         let looked_up = |times: f64| BatchQuantity::per_sample(times * layer.bytes(elements));
         let [forward, back] = [LOOKED_UP, LOOKED_UP_BACK].map(looked_up);
-        layer.moves(KernelPass::Forward, KernelClass::Unknown, AccessPattern::Strided, forward);
+        layer.add_movement(KernelPass::Forward, KernelClass::Unknown, AccessPattern::Strided, forward);
         if layer.passes_on() {
-            layer.moves(KernelPass::InputGradient, KernelClass::Unknown, AccessPattern::Strided, back);
+            layer.add_movement(KernelPass::InputGradient, KernelClass::Unknown, AccessPattern::Strided, back);
         }
     }
     let passes = [product(rows, places, inner), product(inner, places, rows), product(rows, inner, places)];
-    multiplied(layer, KernelClass::Unknown, passes, 1.0);
+    add_products(layer, KernelClass::Unknown, passes, 1.0);
 }
 
 /// The products for the result, the gradient of the input, and that of the weights, with `starts` launches each.
-fn multiplied(
+fn add_products(
     layer: &mut LayerKernels,
     class: KernelClass,
     [forward, back, gradient]: [UnknownProduct; 3],
     starts: f64,
 ) {
     add_product(layer, class, KernelPass::Forward, &forward);
-    layer.launched(starts);
+    layer.add_launches(starts);
     if layer.passes_on() {
         add_product(layer, class, KernelPass::InputGradient, &back);
-        layer.launched(starts);
+        layer.add_launches(starts);
     }
     if layer.step.trains() && layer.network.trains(layer.node) {
         add_product(layer, class, KernelPass::WeightGradient, &gradient);

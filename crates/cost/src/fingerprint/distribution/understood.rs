@@ -1,7 +1,7 @@
 //! Which networks are understood well enough to be predicted at all.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, grouped};
+use perf4sight_base::units::{Percent, grouped_digits};
 use perf4sight_network::{Network, Node};
 
 /// Networks of which fewer than this share of the operations are understood get no prediction.
@@ -43,12 +43,12 @@ fn check_sizes(network: &Network) -> Result<()> {
         Some(largest) if all > MOST_ELEMENTS => Err(Error::input(format!(
             "{} cannot be as described in its file: one sample of it takes {} numbers, the largest result being \"{}\" ({}, {})",
             network.name(),
-            grouped(all),
+            grouped_digits(all),
             largest.name,
             largest.op.kind(),
             largest.shape
         ))
-        .expected(format!("at most {}, which is 1 TiB", grouped(MOST_ELEMENTS)))
+        .expected(format!("at most {}, which is 1 TiB", grouped_digits(MOST_ELEMENTS)))
         .help("a shape was misread on the way there: export the network with fixed sizes and static shapes")),
         _ => Ok(()),
     }

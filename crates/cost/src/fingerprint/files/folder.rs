@@ -34,7 +34,7 @@ impl DeviceFingerprints {
     /// the files are of two devices or datasets.
     pub fn load(path: &Path, stage: Stage) -> Result<Self> {
         fs::metadata(path).map_err(|cause| missing(path, &cause))?;
-        let folder = located(path, stage)?;
+        let folder = locate_folder(path, stage)?;
         let load = |quantity| Fingerprint::load(&folder, stage, quantity);
         let (latency, memory) = (load(Quantity::Latency)?, load(Quantity::Memory)?);
         let found = DeviceFingerprints { folder, latency, memory };
@@ -154,7 +154,7 @@ impl DeviceFingerprints {
     }
 }
 
-fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
+fn locate_folder(path: &Path, stage: Stage) -> Result<PathBuf> {
     let names = Quantity::ALL.map(|quantity| file_name(stage, quantity));
     if path.is_file() {
         let is_one = path.file_name().is_some_and(|name| names.iter().any(|known| name == known.as_str()));

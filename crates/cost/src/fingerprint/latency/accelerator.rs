@@ -7,7 +7,7 @@ use perf4sight_platform as platform;
 use perf4sight_platform::SpeedParameter;
 
 impl DeviceRules<'_> {
-    pub(super) fn accelerated(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
+    pub(super) fn accelerator_terms(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
         let [first, second] = match &kernel.product {
             None => [Some(self.movement(kernel, batch)), None],
             Some(product) => match self.winograd(kernel) {
@@ -21,7 +21,7 @@ impl DeviceRules<'_> {
     /// A matrix product whose rows are padded to the quantum.
     fn product(&self, kernel: &Kernel, product: &MatrixProduct, batch: f64) -> TimeTerm {
         let rows = product.rows.for_batch(batch);
-        self.padded(kernel, product, batch, [rows, round_up(rows, self.speed.quantum) / rows])
+        self.padded_product(kernel, product, batch, [rows, round_up(rows, self.speed.quantum) / rows])
     }
 
     /// The side of the output tile and the filter, where the device uses minimal filtering.
@@ -49,7 +49,7 @@ impl DeviceRules<'_> {
         let padded: f64 = filter.channels.iter().map(|&channels| round_up(channels, self.speed.quantum)).product();
         let [inputs, outputs] = filter.channels;
         let products = TimeTerm::new(2.0 * points * tiles * padded / MILLION, SpeedParameter::Winograd, [None; 2])
-            .losing([(SpeedParameter::SmallBatchLoss, small_batch(batch))]);
+            .with_losses([(SpeedParameter::SmallBatchLoss, small_batch(batch))]);
         // Each transformed tensor is written and read once, four bytes an element.
         let moved = 8.0 * points * (tiles * (inputs + outputs) + inputs * outputs) / MILLION;
         [products, TimeTerm::new(moved, SpeedParameter::Bandwidth, [Some(SpeedParameter::WinogradTraffic), None])]

@@ -68,7 +68,7 @@ impl<const N: usize> NormalEquations<N> {
     }
 
     /// The normal equations of this matrix as a prior, `offset` away from its center, and their loss.
-    pub(super) fn pulled(&self, offset: &[f64; N]) -> (Self, f64) {
+    pub(super) fn with_prior_offset(&self, offset: &[f64; N]) -> (Self, f64) {
         let pull = self.matrix.map(|row| -row.iter().zip(offset).map(|(cell, offset)| cell * offset).sum::<f64>());
         let loss = -pull.iter().zip(offset).map(|(pull, offset)| pull * offset).sum::<f64>();
         (NormalEquations { matrix: self.matrix, right: pull }, loss)

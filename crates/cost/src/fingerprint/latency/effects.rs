@@ -75,7 +75,7 @@ struct VarianceEstimate {
 }
 
 impl VarianceEstimate {
-    fn believed(variance: f64, weight: f64) -> Self {
+    fn from_prior(variance: f64, weight: f64) -> Self {
         VarianceEstimate { sum: variance * weight, weight }
     }
 
@@ -100,9 +100,9 @@ impl EffectVariances {
     /// From the rows of every network, predicted by a fit on all others.
     pub(super) fn learn(networks: &[Vec<ResidualSample>]) -> Self {
         let [mut squares, mut slopes] = [Vec::new(), Vec::new()];
-        let mut level = VarianceEstimate::believed(LEVEL * LEVEL, PRIOR_LEVELS);
-        let mut level_slope = VarianceEstimate::believed(LEVEL_SLOPE * LEVEL_SLOPE, PRIOR_LEVELS);
-        let mut within = VarianceEstimate::believed(WITHIN * WITHIN, PRIOR_ROWS);
+        let mut level = VarianceEstimate::from_prior(LEVEL * LEVEL, PRIOR_LEVELS);
+        let mut level_slope = VarianceEstimate::from_prior(LEVEL_SLOPE * LEVEL_SLOPE, PRIOR_LEVELS);
+        let mut within = VarianceEstimate::from_prior(WITHIN * WITHIN, PRIOR_ROWS);
         let count = networks.iter().filter(|samples| !samples.is_empty()).count() as f64;
         // A fit on all networks has one more than the fits that these residuals come from.
         let square = |values: &[f64]| (mean(values) * (count - 1.0) / count).powi(2);
@@ -126,9 +126,9 @@ impl EffectVariances {
         }
         EffectVariances {
             network: mean_square(&squares, NETWORK),
-            usual: usual(&squares, NETWORK),
+            usual: scale_squared(&squares, NETWORK),
             slope: mean_square(&slopes, NETWORK_SLOPE),
-            usual_slope: usual(&slopes, NETWORK_SLOPE),
+            usual_slope: scale_squared(&slopes, NETWORK_SLOPE),
             level: level.value(),
             level_slope: level_slope.value(),
             within: within.value(),
@@ -146,7 +146,7 @@ impl EffectVariances {
 
 /// The mean of the squares of networks' effects, or of their slopes, including the prior.
 fn mean_square(squares: &[f64], prior: f64) -> f64 {
-    let mut variance = VarianceEstimate::believed(prior * prior, PRIOR_NETWORKS);
+    let mut variance = VarianceEstimate::from_prior(prior * prior, PRIOR_NETWORKS);
     squares.iter().for_each(|square| variance.add(*square, 1.0));
     variance.value()
 }
@@ -154,9 +154,9 @@ fn mean_square(squares: &[f64], prior: f64) -> f64 {
 /// The square of the scale of networks' effects, or of their slopes: that of the Student's t with the highest
 /// likelihood, including the prior (expectation and maximisation; Liu and Rubin 1995). A single outlier would dominate
 /// a mean of squares.
-fn usual(squares: &[f64], prior: f64) -> f64 {
+fn scale_squared(squares: &[f64], prior: f64) -> f64 {
     let renewed = |scale: f64| {
-        let mut variance = VarianceEstimate::believed(prior * prior, PRIOR_NETWORKS);
+        let mut variance = VarianceEstimate::from_prior(prior * prior, PRIOR_NETWORKS);
         squares.iter().for_each(|square| variance.add(square * (FREEDOM + 1.0) / (FREEDOM + square / scale), 1.0));
         variance.value()
     };

@@ -88,7 +88,7 @@ pub(super) fn fit(prior: &ParameterBelief, rows: &[ObservedStep]) -> ParameterBe
 fn equations(prior: &ParameterBelief, rows: &[ObservedStep], at: &ParameterValues) -> (NormalEquations<COUNT>, f64) {
     let values = values(at);
     let offset: ParameterValues = std::array::from_fn(|index| at[index] - prior.center[index]);
-    let (mut normal, mut loss) = prior.certainty.pulled(&offset);
+    let (mut normal, mut loss) = prior.certainty.with_prior_offset(&offset);
     let slopes: Vec<(f64, ParameterValues)> = rows.par_iter().map(|row| row.step.slopes(&values)).collect();
     for (row, (time, slopes)) in rows.iter().zip(slopes) {
         let residual = (time / row.milliseconds).ln() / NOISE;

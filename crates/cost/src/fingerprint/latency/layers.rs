@@ -1,6 +1,6 @@
 //! Operations as samples: their measured times, their kernels, and the trees that learn corrections from both.
 
-use super::parts::{StepParts, TimedPart};
+use super::parts::{LatencyPart, StepParts};
 use super::processor::KernelRoute;
 use crate::features::physical::{Kernel, KernelClass, KernelPass};
 use crate::fingerprint::rows::MeasuredRow;
@@ -48,16 +48,16 @@ pub(super) fn samples<'a>(row: &MeasuredRow, parts: &'a StepParts) -> Vec<TimedK
 }
 
 /// Milliseconds of every part, at the pace of the row.
-fn times(row: &MeasuredRow) -> BTreeMap<TimedPart, f64> {
+fn times(row: &MeasuredRow) -> BTreeMap<LatencyPart, f64> {
     let pace = pace(row);
     let named: BTreeMap<String, NodeId> =
         row.network.iter().map(|(id, node)| (layers::node_cell(&node.name), id)).collect();
-    let mut times: BTreeMap<TimedPart, f64> = BTreeMap::new();
+    let mut times: BTreeMap<LatencyPart, f64> = BTreeMap::new();
     for layer in &row.layers {
         let node = layer.operation.as_ref().and_then(|operation| named.get(&operation.node).copied());
         let is_clearing = layer.pass == layers::StepPart::ZeroGrad;
         let pass = if is_clearing { layers::StepPart::Optimizer } else { layer.pass };
-        *times.entry(TimedPart { node, pass }).or_default() += pace * layer.record.value().unwrap_or_default();
+        *times.entry(LatencyPart { node, pass }).or_default() += pace * layer.record.value().unwrap_or_default();
     }
     times
 }

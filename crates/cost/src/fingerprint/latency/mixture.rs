@@ -21,7 +21,7 @@ impl NormalMixture {
 
     /// The same with additional independent normal noise.
     #[must_use]
-    pub(super) fn blurred(mut self, deviation: f64) -> Self {
+    pub(super) fn with_noise(mut self, deviation: f64) -> Self {
         self.0.iter_mut().for_each(|component| component.deviation = component.deviation.hypot(deviation));
         self
     }
@@ -69,6 +69,6 @@ mod tests {
         close(both.quantile(0.125), -1000.0);
         close(both.mean(), 0.75 * 1.0 - 0.25 * 1000.0);
         // 3-4-5: noise of 1.5 turns 2 into 2.5.
-        close(NormalMixture::new(vec![normal]).blurred(1.5).quantile(0.95), 1.0 + 2.5 * 1.64485);
+        close(NormalMixture::new(vec![normal]).with_noise(1.5).quantile(0.95), 1.0 + 2.5 * 1.64485);
     }
 }

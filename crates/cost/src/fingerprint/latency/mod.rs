@@ -35,7 +35,7 @@ use effects::EffectVariances;
 use fit::ParameterBelief;
 use layers::OperationCorrections;
 use narrow::{NarrowFactors, NarrowObservation};
-use observed::{observed, operations, steps};
+use observed::{observed_steps, operations, steps};
 use parts::NetworkSteps;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
@@ -134,7 +134,7 @@ impl LatencyModel {
         let platform = observations.platform;
         let rules = DeviceRules { speed: &platform.speed, platform };
         let all: Vec<&MeasuredRow> = rows.iter().copied().chain(observations.taught).collect();
-        let belief = fit::fit(&ParameterBelief::prior(platform), &observed(rules, &all));
+        let belief = fit::fit(&ParameterBelief::prior(platform), &observed_steps(rules, &all));
         let physics =
             |row: &&MeasuredRow| PhysicalModel::new(rules, belief.values(), &row.network, row.record.workload.step);
         let physics: Vec<PhysicalModel> = all.par_iter().map(physics).collect();
@@ -159,14 +159,14 @@ impl LatencyModel {
         }
         for (precision, rows) in by_precision {
             let known = self.narrow.get(&precision).copied().unwrap_or_else(|| NarrowFactors::prior(&self.platform));
-            renewed.narrow.insert(precision, known.renewed(&self.promises(step, &rows)));
+            renewed.narrow.insert(precision, known.updated(&self.narrow_observations(step, &rows)));
         }
         renewed
     }
 
     /// Measured times of rows at another precision, each with a function that predicts it from assumed speeds at that
     /// precision.
-    fn promises<'a>(&'a self, own: Step, rows: &[&'a MeasuredRow]) -> Vec<NarrowObservation<'a>> {
+    fn narrow_observations<'a>(&'a self, own: Step, rows: &[&'a MeasuredRow]) -> Vec<NarrowObservation<'a>> {
         let promise = |row: &&'a MeasuredRow| -> NarrowObservation<'a> {
             let (network, batch) = (&*row.network, row.record.workload.batch);
             let steps = parts::NetworkSteps::new(network);
@@ -176,7 +176,7 @@ impl LatencyModel {
             let asked = self.physics(row.record.workload.step, &steps);
             let predicted = move |narrow: &NarrowFactors| {
                 let asked = asked.clone().with(Some(*narrow));
-                let timed = asked.timed(&self.corrections, batch as f64);
+                let timed = asked.part_times(&self.corrections, batch as f64);
                 likely * asked.breakdown(&timed).corrected / promised
             };
             (row.measured, Box::new(predicted) as _)
@@ -198,7 +198,9 @@ impl LatencyModel {
         let steps = parts::NetworkSteps::new(network);
         if !self.residual.is_taught() {
             let devices = prior::draw(&self.platform);
-            return Box::new(move |step, extrapolation| Box::new(self.believed(step, &steps, extrapolation, &devices)));
+            return Box::new(move |step, extrapolation| {
+                Box::new(self.prior_predictor(step, &steps, extrapolation, &devices))
+            });
         }
         let own = Arc::new(PreparedLatency::new(self, PredictedSteps::new(self, &steps, profiled), extrapolation));
         Box::new(move |step, _| {
@@ -210,7 +212,7 @@ impl LatencyModel {
         })
     }
 
-    fn believed<'a>(
+    fn prior_predictor<'a>(
         &'a self,
         step: Step,
         steps: &NetworkSteps<'a>,

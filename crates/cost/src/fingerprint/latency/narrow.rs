@@ -72,7 +72,7 @@ impl NarrowFactors {
     }
 
     /// Updated by measured steps.
-    pub fn renewed(&self, rows: &[NarrowObservation<'_>]) -> Self {
+    pub fn updated(&self, rows: &[NarrowObservation<'_>]) -> Self {
         let mut at = *self;
         for _ in 0..CORRECTIONS {
             let normal = self.equations(rows, &at);
@@ -87,7 +87,7 @@ impl NarrowFactors {
         const STEP: f64 = 1e-4;
         let offset = std::array::from_fn(|kind| at.center[kind] - self.center[kind]);
         let known = NormalEquations { matrix: self.certainty, right: [0.0; KINDS] };
-        let mut normal = known.pulled(&offset).0;
+        let mut normal = known.with_prior_offset(&offset).0;
         for (measured, predicted) in rows {
             let here = predicted(at);
             let slopes = std::array::from_fn(|kind| {
@@ -135,7 +135,7 @@ mod tests {
             move |narrow: &NarrowFactors| products * narrow.center[0] + (100.0 - products) * narrow.center[1]
         };
         let (first, second) = (step(90.0), step(30.0));
-        let narrow = prior().renewed(&[(40.0, Box::new(first)), (80.0, Box::new(second))]);
+        let narrow = prior().updated(&[(40.0, Box::new(first)), (80.0, Box::new(second))]);
         // The prior, two thirds of a standard deviation away, weighs less than the 9 % error of the rows.
         let factors = narrow.center;
         assert!((factors[0] - 1.0 / 3.0).abs() < 0.03 && (factors[1] - 1.0).abs() < 0.03, "{factors:?}");
@@ -147,8 +147,8 @@ mod tests {
     fn what_was_learned_before_counts_on() {
         let step = |narrow: &NarrowFactors| 50.0 * narrow.center[0] + 50.0 * narrow.center[1];
         let other = |narrow: &NarrowFactors| 80.0 * narrow.center[0] + 20.0 * narrow.center[1];
-        let one_after_the_other = prior().renewed(&[(60.0, Box::new(step))]).renewed(&[(40.0, Box::new(other))]);
-        let together = prior().renewed(&[(60.0, Box::new(step)), (40.0, Box::new(other))]);
+        let one_after_the_other = prior().updated(&[(60.0, Box::new(step))]).updated(&[(40.0, Box::new(other))]);
+        let together = prior().updated(&[(60.0, Box::new(step)), (40.0, Box::new(other))]);
         let apart = [0, 1].map(|kind| (one_after_the_other.center[kind] - together.center[kind]).abs());
         assert!(apart.iter().all(|apart| *apart < 1e-6), "sums are linear: {apart:?}");
     }

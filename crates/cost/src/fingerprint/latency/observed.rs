@@ -24,7 +24,7 @@ const LAYERS_WEIGHT: f64 = 1.0;
 const MOST_OPERATIONS: usize = 5000;
 
 /// Every row as a sample of the parameters, plus its timed operations, which together weigh as much again.
-pub(super) fn observed(rules: DeviceRules, rows: &[&MeasuredRow]) -> Vec<ObservedStep> {
+pub(super) fn observed_steps(rules: DeviceRules, rows: &[&MeasuredRow]) -> Vec<ObservedStep> {
     let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
     rows.iter().for_each(|row| *counts.entry(&row.record.variant.network).or_default() += 1.0);
     let every = (rows.iter().map(|row| row.layers.len()).sum::<usize>() / MOST_OPERATIONS).max(1);
@@ -38,7 +38,7 @@ pub(super) fn observed(rules: DeviceRules, rows: &[&MeasuredRow]) -> Vec<Observe
         let samples: Vec<layers::TimedKernels> = samples.skip(index % every).step_by(every).collect();
         let total: f64 = samples.iter().map(|sample| sample.milliseconds).sum();
         observed.extend(samples.into_iter().map(|layers::TimedKernels { kernels, milliseconds }| ObservedStep {
-            step: StepTime::part(rules, kernels.iter(), batch),
+            step: StepTime::isolated(rules, kernels.iter(), batch),
             milliseconds,
             weight: LAYERS_WEIGHT * weight * milliseconds / total,
         }));
@@ -52,7 +52,7 @@ pub(super) fn operations(rows: &[&MeasuredRow], physics: &[PhysicalModel]) -> Ve
         let batch = row.record.workload.batch as f64;
         let samples = layers::samples(row, physics.parts()).into_iter();
         let left = |layers::TimedKernels { kernels, milliseconds }| {
-            let physical = physics.part(kernels, batch);
+            let physical = physics.isolated_time(kernels, batch);
             layers::OperationResidual::new(physics.operation(kernels, batch, physical), milliseconds)
         };
         samples.map(left).collect()
@@ -67,7 +67,7 @@ pub(super) fn steps(
 ) -> Vec<StepResidual> {
     let left = |(row, physics): (&&MeasuredRow, &PhysicalModel)| {
         let batch = row.record.workload.batch as f64;
-        let spent = physics.breakdown(&physics.timed(corrections, batch));
+        let spent = physics.breakdown(&physics.part_times(corrections, batch));
         let residual = (row.measured / spent.corrected).ln();
         StepResidual { features: residual::features(&spent, batch), batch, residual }
     };

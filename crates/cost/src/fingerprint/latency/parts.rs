@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 /// The unit that is timed: an operation forward or backward, or a part of the step that belongs to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TimedPart {
+pub(super) struct LatencyPart {
     pub(super) node: Option<NodeId>,
     pub(super) pass: layers::StepPart,
 }
 
-impl TimedPart {
+impl LatencyPart {
     fn from_kernel(kernel: &Kernel) -> Self {
         let (node, pass) = match kernel.pass {
             KernelPass::Forward => (Some(kernel.node), layers::StepPart::Forward),
@@ -28,7 +28,7 @@ impl TimedPart {
             // zero_grad counts as part of it: the split of work between both depends on the version of PyTorch.
             KernelPass::Update => (None, layers::StepPart::Optimizer),
         };
-        TimedPart { node, pass }
+        LatencyPart { node, pass }
     }
 }
 
@@ -36,7 +36,7 @@ impl TimedPart {
 #[derive(Debug, Clone)]
 pub(super) struct PartKind {
     pub(super) kernels: Vec<Kernel>,
-    pub(super) parts: Vec<TimedPart>,
+    pub(super) parts: Vec<LatencyPart>,
 }
 
 impl PartKind {
@@ -71,16 +71,16 @@ impl StepParts {
         parts
     }
 
-    fn sorted(kernels: &[Kernel]) -> Self {
+    fn sort_kernels(kernels: &[Kernel]) -> Self {
         let mut parts = PartSorter::default();
         // The passes of a node are mixed, but all kernels of a node are contiguous.
         for node in kernels.chunk_by(|a, b| a.node == b.node) {
             for pass in [layers::StepPart::Forward, layers::StepPart::Backward] {
-                parts.add(TimedPart { node: Some(node[0].node), pass }, node);
+                parts.add(LatencyPart { node: Some(node[0].node), pass }, node);
             }
         }
         for pass in [layers::StepPart::Loss, layers::StepPart::Optimizer] {
-            parts.add(TimedPart { node: None, pass }, kernels);
+            parts.add(LatencyPart { node: None, pass }, kernels);
         }
         StepParts { kinds: parts.kinds }
     }
@@ -88,10 +88,10 @@ impl StepParts {
     /// Adds another forward of some nodes.
     fn run_again(&mut self, again: &[bool]) {
         for PartKind { parts, .. } in &mut self.kinds {
-            let runs_again = |part: &TimedPart| {
+            let runs_again = |part: &LatencyPart| {
                 part.pass == layers::StepPart::Forward && part.node.is_some_and(|node| again[node.index()])
             };
-            let more: Vec<TimedPart> = parts.iter().copied().filter(runs_again).collect();
+            let more: Vec<LatencyPart> = parts.iter().copied().filter(runs_again).collect();
             parts.extend(more);
         }
     }
@@ -101,7 +101,7 @@ impl StepParts {
         self.kinds.iter_mut().flat_map(|kind| &mut kind.kernels).for_each(|kernel| kernel.repeat(accumulate));
     }
 
-    pub(super) fn by_part(&self) -> BTreeMap<TimedPart, &[Kernel]> {
+    pub(super) fn by_part(&self) -> BTreeMap<LatencyPart, &[Kernel]> {
         let kinds = self.kinds.iter();
         kinds.flat_map(|kind| kind.parts.iter().map(|part| (*part, kind.kernels.as_slice()))).collect()
     }
@@ -112,8 +112,8 @@ impl StepParts {
 }
 
 impl PartSorter {
-    fn add(&mut self, part: TimedPart, among: &[Kernel]) {
-        let kernels: Vec<&Kernel> = among.iter().filter(|kernel| TimedPart::from_kernel(kernel) == part).collect();
+    fn add(&mut self, part: LatencyPart, among: &[Kernel]) {
+        let kernels: Vec<&Kernel> = among.iter().filter(|kernel| LatencyPart::from_kernel(kernel) == part).collect();
         let Some(first) = kernels.first() else { return };
         let glance = (kernels.len(), first.pass, [first.traffic.fixed, first.traffic.sample].map(f64::to_bits));
         let is_same =
@@ -147,7 +147,7 @@ impl<'a> NetworkSteps<'a> {
     /// The parts of a step with one pass and without checkpoints; other steps run some of them again.
     fn single_pass(&self, step: Step) -> Arc<StepParts> {
         let once = Step { accumulate: Accumulate::default(), checkpoint: Checkpoint::None, ..step };
-        self.once.get_or_compute(once, || StepParts::sorted(&self.laid_out(once)))
+        self.once.get_or_compute(once, || StepParts::sort_kernels(&self.laid_out(once)))
     }
 
     fn runs_again(&self, step: Step) -> Vec<bool> {

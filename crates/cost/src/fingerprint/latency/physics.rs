@@ -83,9 +83,9 @@ impl<'a> PhysicalModel<'a> {
     pub(super) fn time(&self, batch: f64) -> f64 {
         // With one thread 16 samples really take less time than 15, which another library computes. Users ask for 16
         // and not for 15, so the few batch sizes below a switch are predicted to take no longer than those above it.
-        let behind = |turn: f64, half: f64| self.plain(turn).max(half);
-        self.turns.iter().fold(self.plain(batch), |time, &(turn, ref half)| {
-            let half = || *half.get_or_init(|| self.plain(0.5 * turn));
+        let behind = |turn: f64, half: f64| self.uncorrected_time(turn).max(half);
+        self.turns.iter().fold(self.uncorrected_time(batch), |time, &(turn, ref half)| {
+            let half = || *half.get_or_init(|| self.uncorrected_time(0.5 * turn));
             match batch {
                 _ if batch >= turn => time.max(half()),
                 _ if batch > 0.5 * turn => time.min(behind(turn, half())),
@@ -94,7 +94,7 @@ impl<'a> PhysicalModel<'a> {
         })
     }
 
-    fn plain(&self, batch: f64) -> f64 {
+    fn uncorrected_time(&self, batch: f64) -> f64 {
         let work =
             |kind: &PartKind| kind.count() * kind.kernels.iter().map(|kernel| self.work(kernel, batch)).sum::<f64>();
         self.step(self.parts.kinds.iter().map(work).sum())
@@ -111,8 +111,8 @@ impl<'a> PhysicalModel<'a> {
     }
 
     /// Milliseconds of some of its kernels in isolation.
-    pub(super) fn part(&self, kernels: &[Kernel], batch: f64) -> f64 {
-        self.launched(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
+    pub(super) fn isolated_time(&self, kernels: &[Kernel], batch: f64) -> f64 {
+        self.launch_time(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
     }
 
     /// Some of the kernels as features of the correction trees.
@@ -124,10 +124,10 @@ impl<'a> PhysicalModel<'a> {
         PhysicalOperation { kernels, route, effort, batch: samples, physical: physical / repeats }
     }
 
-    pub(super) fn timed(&self, corrections: &OperationCorrections, batch: f64) -> Vec<PartTime> {
+    pub(super) fn part_times(&self, corrections: &OperationCorrections, batch: f64) -> Vec<PartTime> {
         let timed = |kind: &PartKind| {
             let kernels: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
-            let physical = self.launched(&kind.kernels, kernels.iter().sum());
+            let physical = self.launch_time(&kind.kernels, kernels.iter().sum());
             let factor = corrections.factor(self.operation(&kind.kernels, batch, physical));
             PartTime { kernels, physical, factor }
         };
@@ -170,7 +170,7 @@ impl<'a> PhysicalModel<'a> {
         let mut nodes = BTreeMap::new();
         for kind in &self.parts.kinds {
             let kernels = &kind.kernels;
-            let factor = corrections.factor(self.operation(kernels, batch, self.part(kernels, batch)));
+            let factor = corrections.factor(self.operation(kernels, batch, self.isolated_time(kernels, batch)));
             for kernel in kernels.iter().filter(|kernel| kernel.class != KernelClass::Loss) {
                 let time = factor * self.work(kernel, batch);
                 for part in &kind.parts {
@@ -200,7 +200,7 @@ impl<'a> PhysicalModel<'a> {
         factor * self.values[SpeedParameter::Pace as usize] * self.rules.time(kernel, batch, &self.values)
     }
 
-    fn launched(&self, kernels: &[Kernel], work: f64) -> f64 {
+    fn launch_time(&self, kernels: &[Kernel], work: f64) -> f64 {
         combined_time(
             work,
             LaunchCounts::count(kernels.iter()).time(|parameter| self.values[parameter as usize]),
@@ -234,7 +234,10 @@ mod tests {
             let step = Step { accumulate, ..Step::published(Stage::Training) };
             let physics = PhysicalModel::new(rules, values, &network, step);
             let [below, from] = [15, 16].map(|samples| (passes * samples) as f64);
-            assert!(physics.plain(below) > physics.plain(from), "{passes} passes take another library all the same");
+            assert!(
+                physics.uncorrected_time(below) > physics.uncorrected_time(from),
+                "{passes} passes take another library all the same"
+            );
             assert!(physics.time(below) <= physics.time(from), "{passes} passes");
         }
     }

@@ -76,7 +76,7 @@ impl RowCovariance {
         network + if a.level == b.level { level } else { 0.0 }
     }
 
-    fn noise(&self) -> f64 {
+    fn noise_variance(&self) -> f64 {
         NOISE * self.effects.within
     }
 }
@@ -94,7 +94,7 @@ struct EffectHypothesis {
 impl EffectHypothesis {
     fn new(covariance: RowCovariance, weight: f64, samples: &[ResidualSample]) -> Option<Self> {
         let rows = Cholesky::decompose(samples.len(), |row, column| {
-            let noise = if row == column { covariance.noise() + samples[row].spread.powi(2) } else { 0.0 };
+            let noise = if row == column { covariance.noise_variance() + samples[row].spread.powi(2) } else { 0.0 };
             covariance.covariance_of(&samples[row].coordinates, &samples[column].coordinates) + noise
         })?;
         let residuals: Vec<f64> = samples.iter().map(|sample| sample.residual).collect();
@@ -108,9 +108,9 @@ impl EffectHypothesis {
         let covariances: Vec<f64> =
             samples.iter().map(|sample| self.covariance.covariance_of(coordinates, &sample.coordinates)).collect();
         let known = self.rows.whiten(&covariances);
-        let variance =
-            self.covariance.covariance_of(coordinates, coordinates) + self.covariance.noise() - dot(&known, &known);
-        [dot(&covariances, &self.pull), variance.max(self.covariance.noise())]
+        let variance = self.covariance.covariance_of(coordinates, coordinates) + self.covariance.noise_variance()
+            - dot(&known, &known);
+        [dot(&covariances, &self.pull), variance.max(self.covariance.noise_variance())]
     }
 }
 

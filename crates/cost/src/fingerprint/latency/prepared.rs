@@ -112,7 +112,7 @@ impl<'a> PreparedLatency<'a> {
         if let Some(width) = profiled {
             return Some(IntervalBand::even(width.hypot(WORST_TWENTIETH * outside), basis));
         }
-        let own = self.own.deviation(&self.promise.physics, batch).blurred(outside);
+        let own = self.own.deviation(&self.promise.physics, batch).with_noise(outside);
         Some(IntervalBand { ends: [0.05, 0.95].map(|share| own.quantile(share) - own.mean()), basis })
     }
 }

@@ -60,7 +60,7 @@ impl ProcessorRules<'_> {
 
     pub(super) fn route(&self, kernel: &Kernel, batch: f64) -> KernelRoute {
         match &kernel.filter {
-            Some(filter) if kernel.product.is_some() && self.keeps(filter, batch) => KernelRoute::Own,
+            Some(filter) if kernel.product.is_some() && self.is_native(filter, batch) => KernelRoute::Own,
             Some(filter) if is_depthwise(kernel) && filter.reads_channels_last(batch) => KernelRoute::ChannelsLast,
             Some(_) if is_general(kernel, self.rules.speed.depthwise) => KernelRoute::General,
             _ if kernel.row > 0.0 => KernelRoute::Rows,
@@ -111,7 +111,7 @@ impl ProcessorRules<'_> {
     }
 
     /// Whether PyTorch computes it itself.
-    fn keeps(&self, filter: &FilterGeometry, batch: f64) -> bool {
+    fn is_native(&self, filter: &FilterGeometry, batch: f64) -> bool {
         batch < self.kept.library_from(&convolution_query(filter)) as f64
     }
 
@@ -135,14 +135,19 @@ impl ProcessorRules<'_> {
             (1, true) => output,
             _ => rows / product.rows.for_batch(batch),
         };
-        let compute = self.rules.padded(kernel, product, batch, [rows, padded * filter.inside()]);
+        let compute = self.rules.padded_product(kernel, product, batch, [rows, padded * filter.inside()]);
         let ragged = (SpeedParameter::RaggedCopies, f64::from(u8::from(input * output > 1.0)));
         let read = if plain && kernel.pass == KernelPass::Forward { 0.0 } else { filter.channels[0] * filter.pixels() };
         let copied = batch * kernel.element * (read + filter.channels[1] * filter.results()) / MILLION;
-        let images =
-            TimeTerm::new(copied, SpeedParameter::Bandwidth, [Some(SpeedParameter::Operands), None]).losing([ragged]);
+        let images = TimeTerm::new(copied, SpeedParameter::Bandwidth, [Some(SpeedParameter::Operands), None])
+            .with_losses([ragged]);
         let filters = TimeTerm::new(kernel.traffic.fixed / MILLION, SpeedParameter::Filters, [None; 2]);
-        [compute, library_start(), images, filters.losing([(SpeedParameter::FilterLoss, 1.0 / filter.area()), ragged])]
+        [
+            compute,
+            library_start(),
+            images,
+            filters.with_losses([(SpeedParameter::FilterLoss, 1.0 / filter.area()), ragged]),
+        ]
     }
 
     /// A product for every image, of its windows laid out side by side unless those are its pixels (ConvolutionMM2d.cpp).
@@ -175,7 +180,7 @@ impl ProcessorRules<'_> {
         let few = if columns == 1.0 { 0.0 } else { 1.0 / columns };
         let work = 2.0 * rows * columns * inner * blocks / MILLION;
         let shape = of_shape(kernel.class).filter(|_| kernel.filter.is_none());
-        TimeTerm::new(work, SpeedParameter::Gemm, [shape, of_pass(kernel.pass)]).losing([
+        TimeTerm::new(work, SpeedParameter::Gemm, [shape, of_pass(kernel.pass)]).with_losses([
             (SpeedParameter::RowLoss, 1.0 / rows),
             (SpeedParameter::InnerLoss, 1.0 / inner),
             (SpeedParameter::ColumnLoss, few),
@@ -196,7 +201,7 @@ impl ProcessorRules<'_> {
                 let ragged = f64::from(u8::from(filter.channels[1] % self.rules.speed.quantum != 0.0));
                 let moved =
                     TimeTerm::new(kernel.traffic.for_batch(batch) / MILLION, SpeedParameter::Windows, [None; 2]);
-                [Some(moved.losing([(SpeedParameter::RaggedCopies, ragged)])), Some(library_start()), None, None]
+                [Some(moved.with_losses([(SpeedParameter::RaggedCopies, ragged)])), Some(library_start()), None, None]
             }
         }
     }

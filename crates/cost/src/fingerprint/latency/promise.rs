@@ -36,9 +36,9 @@ impl<'a> PredictedSteps<'a> {
         }
     }
 
-    fn timed(&self, batch: u64) -> Arc<(Vec<PartTime>, TimeBreakdown)> {
+    fn part_times(&self, batch: u64) -> Arc<(Vec<PartTime>, TimeBreakdown)> {
         self.timed.get_or_compute(batch, || {
-            let timed = self.physics.timed(self.corrections, batch as f64);
+            let timed = self.physics.part_times(self.corrections, batch as f64);
             let spent = self.physics.breakdown(&timed);
             (timed, spent)
         })
@@ -46,22 +46,22 @@ impl<'a> PredictedSteps<'a> {
 
     /// Predicted milliseconds, with every operation corrected.
     pub(super) fn milliseconds(&self, batch: u64) -> f64 {
-        self.timed(batch).1.corrected
+        self.part_times(batch).1.corrected
     }
 
     /// Shares of a step's time in kernels with narrow numbers, by kind of kernel.
     pub(super) fn narrow_shares(&self, batch: u64) -> [f64; 2] {
-        self.physics.narrow_shares(&self.timed(batch).0)
+        self.physics.narrow_shares(&self.part_times(batch).0)
     }
 
     /// Milliseconds of every pass of every operation, corrected.
     pub(super) fn passes(&self, batch: u64) -> Arc<PassTimes> {
-        self.passes.get_or_compute(batch, || self.physics.passes(self.network, &self.timed(batch).0))
+        self.passes.get_or_compute(batch, || self.physics.passes(self.network, &self.part_times(batch).0))
     }
 
     /// The breakdown of a step with this total time.
     pub(super) fn shares_of(&self, batch: u64, milliseconds: f64) -> LatencyShares {
-        let classes = self.timed(batch).1.classes;
+        let classes = self.part_times(batch).1.classes;
         let scale = milliseconds / classes.iter().sum::<f64>();
         let share = |name: &str, time: f64| LatencyShare { name: name.to_owned(), latency: Milliseconds(time * scale) };
         let classes = KernelClass::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
@@ -80,7 +80,7 @@ impl<'a> PredictedSteps<'a> {
     pub(super) fn operations(&self, row: &MeasuredRow) -> Vec<TimedOperation> {
         let batch = row.record.workload.batch as f64;
         let timed = |sample: layers::TimedKernels| {
-            let physical = self.physics.part(sample.kernels, batch);
+            let physical = self.physics.isolated_time(sample.kernels, batch);
             let operation = self.physics.operation(sample.kernels, batch, physical);
             TimedOperation {
                 class: sample.kernels[0].class.name(),

@@ -65,7 +65,7 @@ impl StepCorrections {
     /// The curve from physical to corrected time for an unprofiled network.
     pub(super) fn curve(&self, physics: &PhysicalModel, corrections: &OperationCorrections) -> CorrectionCurve {
         let point = |batch: &f64| {
-            let spent = physics.breakdown(&physics.timed(corrections, *batch));
+            let spent = physics.breakdown(&physics.part_times(corrections, *batch));
             let correction = |forest: &Forest| forest.predict_row(&features(&spent, *batch)).clamp(-BOUND, BOUND);
             (physics.time(*batch).ln(), spent.corrected.ln() + self.forest.as_ref().map_or(0.0, correction))
         };

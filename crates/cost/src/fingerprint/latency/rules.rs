@@ -11,7 +11,7 @@ impl<'a> DeviceRules<'a> {
         let samples = kernel.samples(batch);
         let once = match self.processor() {
             Some(processor) => processor.terms(kernel, samples),
-            None => self.accelerated(kernel, samples),
+            None => self.accelerator_terms(kernel, samples),
         };
         once.map(|term| term.map(|term| term.times(kernel.repeats)))
     }

@@ -67,7 +67,11 @@ impl StepTime {
     }
 
     /// The time of some of a step's kernels in isolation.
-    pub(super) fn part<'a>(rules: DeviceRules, kernels: impl Iterator<Item = &'a Kernel> + Clone, batch: f64) -> Self {
+    pub(super) fn isolated<'a>(
+        rules: DeviceRules,
+        kernels: impl Iterator<Item = &'a Kernel> + Clone,
+        batch: f64,
+    ) -> Self {
         let mut terms = TimeTerms::default();
         kernels.clone().flat_map(|kernel| rules.terms(kernel, batch)).flatten().for_each(|term| terms.push(term));
         StepTime { terms, launches: LaunchCounts::count(kernels), overlap: rules.speed.overlap, whole: false }
@@ -78,13 +82,13 @@ impl StepTime {
         let mut works = [0.0; N];
         self.terms.iter().for_each(|term| combine(&mut works, term.evaluate(&values), |sum, work| sum + work));
         std::array::from_fn(|device| {
-            let [work, launching, step] = self.sides(|parameter| values(parameter)[device], works[device]);
+            let [work, launching, step] = self.time_components(|parameter| values(parameter)[device], works[device]);
             combined_time(work, launching, self.overlap) + step
         })
     }
 
     /// Milliseconds of the work at the device's pace, of the launches, and of the time that no kernel owns.
-    fn sides(&self, values: impl Fn(SpeedParameter) -> f64, work: f64) -> [f64; 3] {
+    fn time_components(&self, values: impl Fn(SpeedParameter) -> f64, work: f64) -> [f64; 3] {
         let (pace, step) = (values(SpeedParameter::Pace), values(SpeedParameter::Step));
         [work * pace, self.launches.time(values), if self.whole { step } else { 0.0 }]
     }
@@ -93,7 +97,7 @@ impl StepTime {
     pub(super) fn slopes(&self, values: &ParameterValues) -> (f64, ParameterValues) {
         let (mut work, mut slopes) = (0.0, [0.0; _]);
         self.terms.iter().for_each(|term| term.add_to(values, &mut work, &mut slopes));
-        let [work, launching, step] = self.sides(|parameter| values[parameter as usize], work);
+        let [work, launching, step] = self.time_components(|parameter| values[parameter as usize], work);
         let total = combined_time(work, launching, self.overlap);
         // d (a^p + b^p)^(1/p) = (a / total)^(p - 1) da + (b / total)^(p - 1) db
         let [of_work, of_launching] = [work, launching].map(|side| (side / total).powf(self.overlap - 1.0));

@@ -21,7 +21,7 @@ impl TimeTerm {
         TimeTerm { work, rate, factors, losses: [(SpeedParameter::Step, 0.0); 5] }
     }
 
-    pub(super) fn losing<const N: usize>(mut self, losses: [(SpeedParameter, f64); N]) -> Self {
+    pub(super) fn with_losses<const N: usize>(mut self, losses: [(SpeedParameter, f64); N]) -> Self {
         self.losses[..N].copy_from_slice(&losses);
         self
     }
@@ -78,20 +78,20 @@ pub(super) struct TimeTerms(Vec<TimeTerm>);
 
 impl TimeTerms {
     pub(super) fn push(&mut self, term: TimeTerm) {
-        let place = self.place(&term);
+        let place = self.index_of(&term);
         self.0[place].work += term.work;
     }
 
     /// Adds some terms a number of times, one after the other. A product instead of the sum would differ in its last
     /// digit, and trees of a fit could split elsewhere.
     pub(super) fn push_all(&mut self, terms: &[TimeTerm], times: usize) {
-        let places: Vec<usize> = terms.iter().map(|term| self.place(term)).collect();
+        let places: Vec<usize> = terms.iter().map(|term| self.index_of(term)).collect();
         for _ in 0..times {
             places.iter().zip(terms).for_each(|(place, term)| self.0[*place].work += term.work);
         }
     }
 
-    fn place(&mut self, term: &TimeTerm) -> usize {
+    fn index_of(&mut self, term: &TimeTerm) -> usize {
         self.0.iter().position(|known| known.is_like(term)).unwrap_or_else(|| {
             self.0.push(term.times(0.0));
             self.0.len() - 1

@@ -43,7 +43,7 @@ impl DeviceRules<'_> {
 
     /// A matrix product. It is slower where rows (as many as are computed), the summed axis or the tiles in flight
     /// are few, and padding multiplies its size.
-    pub(super) fn padded(
+    pub(super) fn padded_product(
         &self,
         kernel: &Kernel,
         product: &MatrixProduct,
@@ -58,7 +58,7 @@ impl DeviceRules<'_> {
         let tiles = (rows / tile).ceil() * (columns / tile).max(1.0) * blocks;
         let ragged = [product.rows, product.inner].iter().any(|axis| axis.sample == 0.0 && axis.fixed % quantum != 0.0);
         let work = padded * product.flops(batch) / MILLION;
-        TimeTerm::new(work, SpeedParameter::Compute, [of_shape(kernel.class), of_pass(kernel.pass)]).losing([
+        TimeTerm::new(work, SpeedParameter::Compute, [of_shape(kernel.class), of_pass(kernel.pass)]).with_losses([
             (SpeedParameter::RowLoss, 1.0 / computed),
             (SpeedParameter::InnerLoss, 1.0 / inner),
             (SpeedParameter::TileLoss, 1.0 / tiles),

@@ -54,7 +54,7 @@ impl MemoryBoundary {
     }
 
     /// Simulated MiB that are as likely to fit as not.
-    pub fn likely(&self) -> f64 {
+    pub fn likely_demand(&self) -> f64 {
         self.threshold
     }
 
@@ -132,7 +132,10 @@ mod tests {
     fn the_threshold_lies_between_what_fitted_and_what_did_not() {
         let boundary = MemoryBoundary::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
         assert!(boundary.fit_probability(480.0) > 0.5 && boundary.fit_probability(520.0) < 0.5, "{boundary:?}");
-        assert!(boundary.safe_demand(Allocator::Direct) < boundary.likely() && boundary.fit_probability(100.0) > 0.999);
+        assert!(
+            boundary.safe_demand(Allocator::Direct) < boundary.likely_demand()
+                && boundary.fit_probability(100.0) > 0.999
+        );
         assert!(MemoryBoundary::fit(&trials(&[100.0], &[])).unwrap().is_none());
     }
 

@@ -41,7 +41,7 @@ const BELIEVED_FIXED: f64 = 1.0;
 
 /// Prior error as a share. Requests that go straight to the system can be counted; how a caching allocator cuts its
 /// segments cannot be predicted exactly (`docs/accuracy/memory.md`).
-fn believed(allocator: Allocator) -> f64 {
+fn prior_share(allocator: Allocator) -> f64 {
     match allocator {
         Allocator::Direct => 0.01,
         Allocator::Caching(_) => 0.1,
@@ -51,7 +51,7 @@ fn believed(allocator: Allocator) -> f64 {
 impl ErrorDistributions {
     /// The prior: `other` MiB of the memory used, in addition to the tensors, are in doubt.
     pub fn prior(allocator: Allocator, other: f64) -> Self {
-        let tensors = ErrorDistribution { fixed: BELIEVED_FIXED, share: believed(allocator), freedom: BELIEF };
+        let tensors = ErrorDistribution { fixed: BELIEVED_FIXED, share: prior_share(allocator), freedom: BELIEF };
         ErrorDistributions { tensors, all: ErrorDistribution { fixed: BELIEVED_FIXED.hypot(other), ..tensors } }
     }
 
@@ -73,9 +73,9 @@ impl ErrorDistributions {
     }
 
     /// The same about a network that is partly not understood; `ignorance` is a share of its need.
-    pub fn wider(self, ignorance: f64) -> Self {
+    pub fn widened(self, ignorance: f64) -> Self {
         let ErrorDistributions { tensors, all } = self;
-        ErrorDistributions { tensors: tensors.wider(ignorance), all: all.wider(ignorance) }
+        ErrorDistributions { tensors: tensors.widened(ignorance), all: all.widened(ignorance) }
     }
 
     /// Whether the numbers are possible scales of errors.
@@ -107,7 +107,7 @@ impl ErrorDistribution {
     /// The likeliest scale; every network weighs the same, however many steps it has.
     fn fit(networks: &[Vec<PredictedAndMeasured>], allocator: Allocator) -> Self {
         let networks: Vec<&Vec<PredictedAndMeasured>> = networks.iter().filter(|steps| !steps.is_empty()).collect();
-        let believed = believed(allocator);
+        let believed = prior_share(allocator);
         // Both have a prior. Otherwise, with steps of similar size, the fit would put all error into the cheaper
         // number.
         let belief = |log: f64, believed: f64| BELIEF * (log + 0.5 * (believed / log.exp()).powi(2));
@@ -134,7 +134,7 @@ impl ErrorDistribution {
     }
 
     /// The same about a network of which a share is not understood.
-    pub fn wider(self, ignorance: f64) -> Self {
+    pub fn widened(self, ignorance: f64) -> Self {
         ErrorDistribution { share: self.share + ignorance, ..self }
     }
 
@@ -199,7 +199,7 @@ mod tests {
         // A table of Student's t: 2.015 is the 95 % quantile of five degrees of freedom.
         assert!((doubt.fit_probability(100.0, 120.15) - 0.95).abs() < 1e-4);
         assert!((doubt.need_at_probability(100.0, 0.95) - 120.15).abs() < 0.01);
-        assert!(doubt.wider(0.1).fit_probability(100.0, 120.15) < 0.9);
+        assert!(doubt.widened(0.1).fit_probability(100.0, 120.15) < 0.9);
         assert!((doubt.at_least(0.3).fit_probability(100.0, 130.0) - 0.95).abs() < 1e-4);
         assert_eq!(doubt.at_least(0.1).fit_probability(100.0, 130.0), doubt.fit_probability(100.0, 130.0));
     }

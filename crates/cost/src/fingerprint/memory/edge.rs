@@ -35,8 +35,8 @@ impl MemoryEdge {
         device: (&Platform, Option<f64>),
     ) -> Result<Option<Self>> {
         let (platform, capacity) = device;
-        let limit = capacity.and_then(|mib| enforced(mib, platform.memory));
-        if let Some(limit) = limit.filter(|limit| !contradicted(limit, known, curve, doubts)) {
+        let limit = capacity.and_then(|mib| enforced_limit(mib, platform.memory));
+        if let Some(limit) = limit.filter(|limit| !contradicts_limit(limit, known, curve, doubts)) {
             return Ok(Some(MemoryEdge::Known(limit)));
         }
         let trials = trials(known);
@@ -56,7 +56,7 @@ impl MemoryEdge {
 /// A limit that is enforced exactly. The operating system shares out main memory, so there the worker refuses tensors
 /// beyond its configured limit, which is the capacity of its rows. Memory that a board shares with other programs has
 /// no enforced limit.
-fn enforced(mib: f64, memory: TensorMemory) -> Option<MemoryLimit> {
+fn enforced_limit(mib: f64, memory: TensorMemory) -> Option<MemoryLimit> {
     let counts = match memory {
         TensorMemory::Host => CountedMemory::Tensors,
         TensorMemory::Dedicated => CountedMemory::All,
@@ -65,7 +65,7 @@ fn enforced(mib: f64, memory: TensorMemory) -> Option<MemoryLimit> {
     Some(MemoryLimit { bytes: Bytes::from_mib(mib), counts })
 }
 
-fn contradicted(
+fn contradicts_limit(
     limit: &MemoryLimit,
     known: &[&ProfiledVariant],
     curve: &UsageCurve,
@@ -138,7 +138,7 @@ mod tests {
                 panic!("the limit of {device} is taken for known")
             };
             // Halfway between the largest that fitted and the smallest that did not.
-            assert_eq!(boundary.likely(), fitted + 50.0);
+            assert_eq!(boundary.likely_demand(), fitted + 50.0);
         }
     }
 }

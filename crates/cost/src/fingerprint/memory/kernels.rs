@@ -48,14 +48,16 @@ impl NetworkKernels {
             ConvolutionWorkspace::Winograd { .. } | ConvolutionWorkspace::ChannelsLast { .. } => None,
         });
         match block {
-            Some(block) => NetworkKernels { code: code(network, step, platform), ragged: ragged(network, block) },
-            None => NetworkKernels { code: handles(network, step, platform), ragged: 0.0 },
+            Some(block) => {
+                NetworkKernels { code: code(network, step, platform), ragged: ragged_memory(network, block) }
+            }
+            None => NetworkKernels { code: handle_memory(network, step, platform), ragged: 0.0 },
         }
     }
 }
 
 /// MiB of the handles of the threads that multiply matrices: the program's, and autograd's in training.
-fn handles(network: &Network, step: Step, platform: &Platform) -> f64 {
+fn handle_memory(network: &Network, step: Step, platform: &Platform) -> f64 {
     let threads = network.products().next().map_or(0, |_| 1 + u64::from(step.trains()));
     Bytes(threads * platform.framework.products.map_or(0, |kept| kept.handle)).mib()
 }
@@ -88,7 +90,7 @@ fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
 /// Images with at most this many channels have special kernels.
 const IMAGE: usize = 3;
 
-fn ragged(network: &Network, block: u64) -> f64 {
+fn ragged_memory(network: &Network, block: u64) -> f64 {
     let convolutions = network.nodes().iter().filter(|node| matches!(node.op, Op::Conv(_)));
     let fills = |channels: usize| (channels as u64).is_multiple_of(block) || channels <= IMAGE;
     let whole = convolutions.map(|node| fills(network.input_of(node, 0).channels()) && fills(node.shape.channels()));

@@ -30,7 +30,8 @@ pub struct LikelierPlatform {
 /// The known platform whose rules fit the allocated memory of some rows best, if that is clearly not the assumed one.
 /// None where the rows do not have the allocated memory.
 pub fn likelier_platform(step: Step, rows: &[MeasuredRow], assumed: &Platform) -> Option<LikelierPlatform> {
-    let mut rows: Vec<(&MeasuredRow, f64)> = rows.iter().filter_map(|row| Some((row, allocated(row)?))).collect();
+    let mut rows: Vec<(&MeasuredRow, f64)> =
+        rows.iter().filter_map(|row| Some((row, allocated_memory(row)?))).collect();
     rows.sort_by_key(|(row, _)| row.record.variant.level);
     rows.truncate(rows.len().min(LOOKED_AT));
     let off = error(step, &rows, assumed)?;
@@ -41,7 +42,7 @@ pub fn likelier_platform(step: Step, rows: &[MeasuredRow], assumed: &Platform) -
 }
 
 /// MiB of tensors that the profiler counted.
-fn allocated(row: &MeasuredRow) -> Option<f64> {
+fn allocated_memory(row: &MeasuredRow) -> Option<f64> {
     match row.record.reading {
         RowReading::Memory(columns) => columns.allocated.map(|bytes| bytes.mib()).filter(|mib| *mib > 0.0),
         RowReading::Latency(_) => None,

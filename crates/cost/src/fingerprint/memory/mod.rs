@@ -67,7 +67,7 @@ impl MemoryModel {
         let doubts = ErrorDistributions::fit(&known, platform.allocator);
         Ok(MemoryModel {
             edge: MemoryEdge::find(&parts, &model.curve, &doubts, (&platform, capacity))?,
-            spread: spread(&known, platform.allocator, seed)?,
+            spread: error_spread(&known, platform.allocator, seed)?,
             platform,
             seed,
             model,
@@ -102,7 +102,14 @@ impl MemoryModel {
         let model = UsageModel::fit(&parts, allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
         let doubts = ErrorDistributions::fit(&known, allocator);
         let edge = MemoryEdge::find(&parts, &model.curve, &doubts, (&self.platform, self.capacity))?;
-        Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
+        Ok(MemoryModel {
+            model,
+            edge,
+            doubts,
+            spread: error_spread(&known, allocator, self.seed)?,
+            known,
+            ..self.clone()
+        })
     }
 
     pub fn prepare<'a>(&'a self, network: &'a Network) -> PreparedMemory<'a> {
@@ -149,7 +156,7 @@ impl MemoryModel {
 }
 
 /// From the residuals of every network, predicted from all others, and of levels, predicted from the others of their network.
-fn spread(known: &[ProfiledVariant], allocator: Allocator, seed: u64) -> Result<Option<ErrorSpread>> {
+fn error_spread(known: &[ProfiledVariant], allocator: Allocator, seed: u64) -> Result<Option<ErrorSpread>> {
     let Some(spread) = networks_left_out(known, allocator) else { return Ok(None) };
     Ok(Some(spread.with_levels(levels_left_out(known, allocator, seed)?)))
 }

@@ -20,11 +20,16 @@ pub(super) struct UsageModel {
 impl UsageModel {
     /// None where no step fitted.
     pub fn fit(known: &[&ProfiledVariant], allocator: Allocator, seed: u64) -> Result<Option<Self>> {
-        curve(known, allocator).map(|curve| UsageModel::grown(curve, known, allocator, seed)).transpose()
+        curve(known, allocator).map(|curve| UsageModel::fit_residuals(curve, known, allocator, seed)).transpose()
     }
 
     /// Fits residuals to a given curve.
-    pub fn grown(curve: UsageCurve, known: &[&ProfiledVariant], allocator: Allocator, seed: u64) -> Result<Self> {
+    pub fn fit_residuals(
+        curve: UsageCurve,
+        known: &[&ProfiledVariant],
+        allocator: Allocator,
+        seed: u64,
+    ) -> Result<Self> {
         Ok(UsageModel { residuals: residuals(known, &curve, allocator, seed)?, curve })
     }
 

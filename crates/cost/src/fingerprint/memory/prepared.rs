@@ -87,7 +87,7 @@ impl<'a> PreparedMemory<'a> {
             simulation: simulations.simulation(step),
             curve: memory.model.curve,
             edge: memory.edge,
-            doubts: memory.doubts.at_least_as_unsure(above).wider(extrapolation.ignorance),
+            doubts: memory.doubts.at_least_as_unsure(above).widened(extrapolation.ignorance),
             band,
             simulated: RefCell::default(),
             otherwise: RefCell::default(),
@@ -127,7 +127,7 @@ impl PreparedMemoryStep<'_> {
     }
 
     /// Where the file can be read in several ways, any of them may be the right one.
-    fn judged(&self, batch: u64, readings: &[SimulatedMemory]) -> Option<FitVerdict> {
+    fn judge_readings(&self, batch: u64, readings: &[SimulatedMemory]) -> Option<FitVerdict> {
         let edge = self.edge?;
         let fits = readings.iter().map(|&simulated| match edge {
             MemoryEdge::Known(limit) => {
@@ -142,14 +142,14 @@ impl PreparedMemoryStep<'_> {
     /// The band around the likeliest memory, for a step that is simulated so.
     fn band_of(&self, batch: u64, simulated: SimulatedMemory) -> Option<IntervalBand> {
         let (likely, need) = (self.predict(batch), self.used_memory(batch, simulated));
-        let believed = || self.memory.known.is_empty().then(|| self.believed(need, simulated));
+        let believed = || self.memory.known.is_empty().then(|| self.prior_interval(need, simulated));
         let band = self.band.or_else(believed)?;
         Some(IntervalBand { ends: band.ends.map(|end| end + (need / likely).ln()), ..band })
     }
 
     /// The prior interval: from the doubts, but never below the tensors, which are needed in any case. Operations
     /// that are not understood widen every kind of interval in the same way (`About::interval`).
-    fn believed(&self, need: f64, simulated: SimulatedMemory) -> IntervalBand {
+    fn prior_interval(&self, need: f64, simulated: SimulatedMemory) -> IntervalBand {
         let ErrorDistributions { tensors, all } = self.memory.doubts;
         let least = tensors.need_at_probability(simulated.allocated, 0.05).max(LEAST);
         let [low, high] = [0.05, 0.95].map(|share| all.need_at_probability(need, share));
@@ -204,7 +204,7 @@ impl Predictor for PreparedMemoryStep<'_> {
         }
     }
 
-    fn need(&self, batch: u64) -> Option<f64> {
+    fn counted_need(&self, batch: u64) -> Option<f64> {
         Some(self.needed_memory(batch, self.limit().map(|limit| limit.counts)))
     }
 
@@ -216,12 +216,12 @@ impl Predictor for PreparedMemoryStep<'_> {
         let readings: Vec<SimulatedMemory> =
             all.map(|one| SimulatedMemory::at_least(one, batch)).collect::<Option<_>>()?;
         let need = self.counted_memory(batch, readings[0], self.limit().map(|limit| limit.counts));
-        Some(LowerBound { need, verdict: self.judged(batch, &readings) })
+        Some(LowerBound { need, verdict: self.judge_readings(batch, &readings) })
     }
 
     /// None where the device's capacity is unknown.
     fn verdict(&self, batch: u64) -> Option<FitVerdict> {
-        self.judged(batch, &self.readings(batch))
+        self.judge_readings(batch, &self.readings(batch))
     }
 
     /// None where the device's capacity is unknown.
@@ -234,12 +234,12 @@ impl Predictor for PreparedMemoryStep<'_> {
                     self.readings(batch).into_iter().map(move |one| self.counted_memory(batch, one, Some(counts)))
                 };
                 let surely = |batch| doubt.need_at_probability(most(batch).fold(0.0, f64::max), SAFE);
-                [largest(bytes.mib(), need), largest(bytes.mib(), surely)]
+                [largest_batch(bytes.mib(), need), largest_batch(bytes.mib(), surely)]
             }
             MemoryEdge::Taught(boundary) => {
                 let most = |batch| self.readings(batch).into_iter().fold(0.0, |most: f64, one| most.max(one.reserved));
-                let safe = largest(boundary.safe_demand(self.memory.platform.allocator), most);
-                [largest(boundary.likely(), |batch| self.simulate(batch).reserved), safe]
+                let safe = largest_batch(boundary.safe_demand(self.memory.platform.allocator), most);
+                [largest_batch(boundary.likely_demand(), |batch| self.simulate(batch).reserved), safe]
             }
         };
         Some(MaxBatch { safe: safe.min(likely), likely })
@@ -248,7 +248,7 @@ impl Predictor for PreparedMemoryStep<'_> {
 
 /// The largest batch size that needs no more MiB than `limit`. Memory is nearly linear in the batch size, so the
 /// search alternates between interpolation and bisection.
-fn largest(limit: f64, need: impl Fn(u64) -> f64) -> u64 {
+fn largest_batch(limit: f64, need: impl Fn(u64) -> f64) -> u64 {
     let (mut low, mut high) = ((0, 0.0), (1, need(1)));
     while high.1 <= limit && high.0 < LARGEST_BATCH {
         let ahead = (high.0 as f64 * limit / high.1 * 1.05) as u64;

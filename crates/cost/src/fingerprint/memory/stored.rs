@@ -38,7 +38,7 @@ impl TryFrom<StoredMemoryModel> for MemoryModel {
     fn try_from(stored: StoredMemoryModel) -> Result<Self> {
         let StoredMemoryModel { platform, seed, curve, capacity, edge, doubts, spread, known } = stored;
         platform.check()?;
-        let model = UsageModel::grown(curve, &known.iter().collect::<Vec<_>>(), platform.allocator, seed)?;
+        let model = UsageModel::fit_residuals(curve, &known.iter().collect::<Vec<_>>(), platform.allocator, seed)?;
         Ok(MemoryModel { platform, seed, model, capacity, edge, doubts, spread, known })
     }
 }

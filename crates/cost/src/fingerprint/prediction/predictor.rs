@@ -14,7 +14,7 @@ pub(in crate::fingerprint) type StepPredictors<'a> =
 
 /// A lower bound of the need of a step.
 pub(in crate::fingerprint) struct LowerBound {
-    /// MiB of the counted memory, as [`Predictor::need`].
+    /// MiB of the counted memory, as [`Predictor::counted_need`].
     pub need: f64,
     /// The verdict for a step that needs no more.
     pub verdict: Option<FitVerdict>,
@@ -36,7 +36,7 @@ pub(in crate::fingerprint) trait Predictor {
     }
 
     /// MiB of the memory that [`Predictor::limit`] counts; all memory without a limit.
-    fn need(&self, _batch: u64) -> Option<f64> {
+    fn counted_need(&self, _batch: u64) -> Option<f64> {
         None
     }
 

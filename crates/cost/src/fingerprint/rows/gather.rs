@@ -5,7 +5,7 @@ use super::{FailedAttempt, LevelSelection, MeasuredRow, Observations, RowSelecti
 use crate::records::layers::{self, LayerRecord};
 use crate::records::{self, RowRecord, Variant};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::grouped;
+use perf4sight_base::units::grouped_digits;
 use perf4sight_network::Network;
 use perf4sight_network::zoo::{ImageDataset, calibration};
 use perf4sight_platform::Platform;
@@ -40,14 +40,15 @@ pub struct GatheredRows {
 /// A file exists but cannot be parsed. Missing files are counted in the result.
 pub fn gather(selection: &RowSelection, networks: &mut NetworkFolder) -> Result<GatheredRows> {
     let mut gathered = GatheredRows::default();
-    let records = thinned(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
+    let records = thin_rows(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
     let mut layers = read_layers(selection, &records, &mut gathered.warnings)?;
     gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
     let mut others = BTreeSet::new();
     for record in records {
         let stem = stem(&record).unwrap_or_default().to_owned();
         let is_taught = calibration::is_reserved(&record.variant.network);
-        let network = networks.get(&stem).filter(|network| is_taught || reads(network, &record.dataset)).cloned();
+        let network =
+            networks.get(&stem).filter(|network| is_taught || reads_dataset(network, &record.dataset)).cloned();
         if network.is_none() && networks.get(&stem).is_some() {
             let folder = networks.folder().display();
             others.insert(format!(
@@ -73,7 +74,7 @@ pub fn gather(selection: &RowSelection, networks: &mut NetworkFolder) -> Result<
 }
 
 /// Whether a network reads the images of its rows' dataset, where the dataset gives their size.
-fn reads(network: &Network, dataset: &str) -> bool {
+fn reads_dataset(network: &Network, dataset: &str) -> bool {
     let images = ImageDataset::from_word(dataset).ok().filter(ImageDataset::is_sized);
     images.is_none_or(|images| images.input() == network.input_shape())
 }
@@ -84,7 +85,7 @@ pub const MOST_FITTED: usize = 4000;
 
 /// At most [`MOST_FITTED`] of some rows: equally many of every step, the first ones. If there are more steps than
 /// that, steps are spread evenly over variants and batch sizes.
-fn thinned(records: Vec<RowRecord>, warnings: &mut Vec<String>) -> Vec<RowRecord> {
+fn thin_rows(records: Vec<RowRecord>, warnings: &mut Vec<String>) -> Vec<RowRecord> {
     if records.len() <= MOST_FITTED {
         return records;
     }
@@ -99,9 +100,9 @@ fn thinned(records: Vec<RowRecord>, warnings: &mut Vec<String>) -> Vec<RowRecord
     // Before the warnings of the readers: only the first warning is shown outside the report.
     let thinned = format!(
         "{} rows are more than the {} taken at most: {} of them are, of {spread} up to {each}",
-        grouped(records.len() as u64),
-        grouped(MOST_FITTED as u64),
-        grouped(kept.len() as u64),
+        grouped_digits(records.len() as u64),
+        grouped_digits(MOST_FITTED as u64),
+        grouped_digits(kept.len() as u64),
     );
     warnings.insert(0, thinned);
     records.into_iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, record)| record).collect()

@@ -68,7 +68,7 @@ impl<'a> WorkloadJudge<'a> {
         self.memory.about(step)
     }
 
-    pub fn need(&self, workload: Workload) -> Result<PredictedNeed> {
+    pub fn needed_memory(&self, workload: Workload) -> Result<PredictedNeed> {
         Ok(PredictedNeed::new(&self.about_memory(workload.step)?, workload.batch))
     }
 
@@ -90,7 +90,7 @@ impl<'a> WorkloadJudge<'a> {
 impl PredictedNeed {
     pub fn new(about: &PreparedStep, batch: u64) -> Self {
         let all = about.predict(batch);
-        PredictedNeed { counted: about.need(batch).unwrap_or(all.value), verdict: about.verdict(batch), all }
+        PredictedNeed { counted: about.needed_memory(batch).unwrap_or(all.value), verdict: about.verdict(batch), all }
     }
 
     pub fn fits(&self) -> bool {

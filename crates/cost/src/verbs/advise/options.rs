@@ -51,7 +51,7 @@ impl StepOption {
     pub fn all(asked: Workload, network: &Network) -> Vec<StepOption> {
         let mut options: Vec<StepOption> =
             Setting::ALL.into_iter().map(|setting| StepOption::for_setting(setting, asked, network)).collect();
-        let smaller = halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
+        let smaller = repeated_halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
         let values = smaller.map(|batch| Workload { batch, ..asked }).collect();
         options.push(StepOption::new(None, values));
         options
@@ -69,7 +69,7 @@ impl StepOption {
     }
 
     /// The indices of values that are combined with other options.
-    pub fn combined(&self) -> Range<usize> {
+    pub fn combined_values(&self) -> Range<usize> {
         0..self.timed
     }
 
@@ -144,7 +144,7 @@ fn others(setting: Setting, Workload { step, batch }: Workload, network: &Networ
         Setting::FrozenNormalisation if step.trainable == Trainable::All || !normalises(network) => Vec::new(),
         Setting::FrozenNormalisation => vec![Step { frozen_normalisation: FrozenNormalisation::Eval, ..step }],
         Setting::Accumulate => {
-            let passes = halves(batch).filter_map(|samples| Accumulate::new(batch / samples));
+            let passes = repeated_halves(batch).filter_map(|samples| Accumulate::new(batch / samples));
             let more = passes.filter(|passes| passes.passes() > step.accumulate.passes());
             more.map(|accumulate| Step { accumulate, ..step }).collect()
         }
@@ -166,7 +166,7 @@ fn of_inference(setting: Setting, step: Step) -> Vec<Step> {
 }
 
 /// Half of a number, half of that, and so on, down to one.
-fn halves(number: u64) -> impl Iterator<Item = u64> {
+fn repeated_halves(number: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(number / 2), |half| Some(half / 2)).take_while(|half| *half > 0)
 }
 

@@ -74,21 +74,21 @@ impl AdviceSearch<'_, '_> {
     pub fn run(&self) -> Result<AdviceFindings> {
         let none = OptionCombination(vec![None; self.options.len()]);
         let few: Vec<OptionCombination> = [none].into_iter().chain(self.singles()).collect();
-        let few = few.into_par_iter().map(|combination| self.timed(self.candidate(combination)?));
+        let few = few.into_par_iter().map(|combination| self.with_time(self.candidate(combination)?));
         let mut single: Vec<AdviceCandidate> = few.collect::<Result<_>>()?;
         let asked = single.remove(0);
         let CandidateGroup { fitting, least } = match asked.need.verdict {
             None => CandidateGroup::default(),
             Some(_) if asked.need.fits() => CandidateGroup { fitting: vec![asked.clone()], least: None },
-            Some(_) => self.combined(&single)?,
+            Some(_) => self.search_combinations(&single)?,
         };
         let mut fitting: Vec<AdviceCandidate> =
-            fitting.into_par_iter().map(|candidate| self.timed(candidate)).collect::<Result<_>>()?;
+            fitting.into_par_iter().map(|candidate| self.with_time(candidate)).collect::<Result<_>>()?;
         let all = fitting.clone();
-        fitting.retain(|one| !all.iter().any(|other| self.beats(other, one)));
+        fitting.retain(|one| !all.iter().any(|other| self.is_better(other, one)));
         fitting
             .sort_by(|one, other| one.learns_the_same.cmp(&other.learns_the_same).reverse().then(one.by_cost(other)));
-        let nearest = least.filter(|_| fitting.is_empty()).map(|least| self.timed(least)).transpose()?;
+        let nearest = least.filter(|_| fitting.is_empty()).map(|least| self.with_time(least)).transpose()?;
         Ok(AdviceFindings { asked, single, fitting, nearest })
     }
 
@@ -108,7 +108,7 @@ impl AdviceSearch<'_, '_> {
 
     /// The combinations that fit. If the step fits with at most one change to the training result, two such changes
     /// are not tried.
-    fn combined(&self, single: &[AdviceCandidate]) -> Result<CandidateGroup> {
+    fn search_combinations(&self, single: &[AdviceCandidate]) -> Result<CandidateGroup> {
         let changing = self.options.iter().filter(|option| !option.learns_the_same() && option.timed > 0).count();
         let (mut found, lowest) = (CandidateGroup::default(), LowestMemory::new());
         for changes in 0..=changing {
@@ -138,7 +138,7 @@ impl AdviceSearch<'_, '_> {
     /// saves the most is tried of each option whose values have no fixed order of memory.
     fn ways_to_learn(&self, changes: usize, single: &[AdviceCandidate]) -> Vec<OptionCombination> {
         let choices = self.options.iter().enumerate().map(|(index, option)| {
-            let values = || option.combined().map(Some);
+            let values = || option.combined_values().map(Some);
             let is_changed = |one: &&AdviceCandidate| one.combination.0[index].is_some() && !self.is_withheld(one);
             let most = || single.iter().filter(is_changed).min_by(|one, other| one.by_need(other));
             match option.learns_the_same() {
@@ -160,7 +160,7 @@ impl AdviceSearch<'_, '_> {
         lowest: &LowestMemory,
     ) -> Result<CandidateGroup> {
         let choices = self.options.iter().zip(&way.0).map(|(option, value)| match option.learns_the_same() {
-            true => [None].into_iter().chain(option.combined().map(Some)).collect(),
+            true => [None].into_iter().chain(option.combined_values().map(Some)).collect(),
             false => vec![*value],
         });
         let mut all = product(choices);
@@ -248,10 +248,16 @@ impl AdviceSearch<'_, '_> {
         let workload = self.workload(&combination);
         let mut changed = combination.0.iter().zip(self.options).filter(|(value, _)| value.is_some());
         let learns_the_same = changed.all(|(_, option)| option.learns_the_same());
-        Ok(AdviceCandidate { need: self.judge.need(workload)?, combination, workload, time: None, learns_the_same })
+        Ok(AdviceCandidate {
+            need: self.judge.needed_memory(workload)?,
+            combination,
+            workload,
+            time: None,
+            learns_the_same,
+        })
     }
 
-    fn timed(&self, candidate: AdviceCandidate) -> Result<AdviceCandidate> {
+    fn with_time(&self, candidate: AdviceCandidate) -> Result<AdviceCandidate> {
         Ok(AdviceCandidate { time: self.judge.time(candidate.workload)?, ..candidate })
     }
 
@@ -273,7 +279,7 @@ impl AdviceSearch<'_, '_> {
 
     /// Whether `one` changes nothing in the training result that `other` does not, and needs less memory or time and
     /// no more of either. Both times must be known, or neither.
-    fn beats(&self, one: &AdviceCandidate, other: &AdviceCandidate) -> bool {
+    fn is_better(&self, one: &AdviceCandidate, other: &AdviceCandidate) -> bool {
         let options = one.combination.0.iter().zip(&other.combination.0).zip(self.options);
         let mut changing = options.filter(|(_, option)| !option.learns_the_same());
         let learns_no_less = changing.all(|((one, other), _)| one.is_none() || one == other);

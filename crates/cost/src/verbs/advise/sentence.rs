@@ -7,13 +7,13 @@ use super::search::AdviceCandidate;
 use crate::fingerprint::CountedMemory;
 use crate::verbs::verdict::{place, verdict_text};
 use perf4sight_base::error::Error;
-use perf4sight_base::units::{Bytes, grouped};
+use perf4sight_base::units::{Bytes, grouped_digits};
 use std::collections::BTreeMap;
 
 impl Advice {
     pub(super) fn asked_words(&self) -> String {
         let samples = if self.asked.batch == 1 { "sample" } else { "samples" };
-        format!("{} with {} {samples}", self.asked.step, grouped(self.asked.batch))
+        format!("{} with {} {samples}", self.asked.step, grouped_digits(self.asked.batch))
     }
 
     pub(super) fn to_sentences(&self) -> Vec<String> {

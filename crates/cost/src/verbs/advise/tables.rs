@@ -3,7 +3,7 @@
 use super::Advice;
 use super::search::AdviceCandidate;
 use crate::fingerprint::{FitDecision, Prediction};
-use crate::verbs::verdict::{called, ends};
+use crate::verbs::verdict::{decision_text, interval_cell};
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Cell, Table, TableBuilder, TableColumn};
 use perf4sight_step::workload::Workload;
@@ -62,10 +62,11 @@ impl Advice {
         ];
         let mut table = Table::new(title, columns.into_iter().flatten());
         for one in rows {
-            let memory = [self.changes_text(one).into(), one.need.all.value.to_string().into(), ends(&one.need.all)];
-            let verdict = limited.then(|| one.need.verdict.map(called).into());
+            let memory =
+                [self.changes_text(one).into(), one.need.all.value.to_string().into(), interval_cell(&one.need.all)];
+            let verdict = limited.then(|| one.need.verdict.map(decision_text).into());
             let time = timed.then(|| match &one.time {
-                Some(time) => [time.value.to_string().into(), ends(time), self.slower(one)],
+                Some(time) => [time.value.to_string().into(), interval_cell(time), self.slower(one)],
                 None => ["not known".into(), Cell::Missing, Cell::Missing],
             });
             table.row(memory.into_iter().chain(verdict).chain(time.into_iter().flatten()));

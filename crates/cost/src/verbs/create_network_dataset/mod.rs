@@ -86,7 +86,7 @@ struct PrunedVariant {
 impl PrunedVariant {
     /// Whether the network got as small as its level requires. A network further off, in either direction, is not of
     /// that level: its file would be mistaken for another network.
-    fn reached(&self) -> bool {
+    fn is_small_enough(&self) -> bool {
         self.pruned.limit.is_none()
             || (f64::from(self.variant.level) - self.pruned.percent).abs() <= PruningGoal::TOLERANCE
     }
@@ -238,7 +238,7 @@ impl CreateNetworkDataset {
         let network = pruned.network.renamed(variant.to_string());
         let made = PrunedVariant { variant, pruned: PrunedNetwork { network, ..pruned } };
         let file = self.file(&made.variant);
-        match self.keeps(&made) {
+        match self.is_written(&made) {
             true => onnx::write_over(&made.pruned.network, file, self.overwrite)?,
             // A file of an earlier run is not a network of that level either.
             false if file.is_file() => {
@@ -253,7 +253,7 @@ impl CreateNetworkDataset {
 
     fn summarise(&self, networks: &[LoadedNetwork], made: &[PrunedVariant]) -> Result<Summary> {
         let (written, missed): (Vec<&PrunedVariant>, Vec<&PrunedVariant>) =
-            made.iter().partition(|made| self.keeps(made));
+            made.iter().partition(|made| self.is_written(made));
         let (variants, unprunable) = (tables::variants(&written), tables::unprunable(networks));
         let csv = self.folder().join(VARIANTS);
         overwrite::save(&csv, variants.to_csv(), self.overwrite)?;
@@ -268,8 +268,8 @@ impl CreateNetworkDataset {
         })
     }
 
-    fn keeps(&self, made: &PrunedVariant) -> bool {
-        self.write_unreached || made.reached()
+    fn is_written(&self, made: &PrunedVariant) -> bool {
+        self.write_unreached || made.is_small_enough()
     }
 
     fn not_reached(&self, first: &PrunedVariant, more: usize) -> Error {

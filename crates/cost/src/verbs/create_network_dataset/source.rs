@@ -43,7 +43,7 @@ impl NetworkSource {
         }
         // Other names of known networks are refused: rows and files would be of a network that the configuration does not name.
         if !zoo::names().any(|known| known == name) {
-            return Err(unknown(name, folder));
+            return Err(unknown_network_error(name, folder));
         }
         let network = zoo::build(name, images.clone())?;
         match magnitudes {
@@ -78,15 +78,15 @@ impl NetworkSource {
             }
             NetworkSource::File { path, magnitudes: true, .. } => {
                 let (loaded, magnitudes) = own_extents(path, files)?.read_with_magnitudes(path)?;
-                Ok(Self::loaded(path, loaded, magnitudes))
+                Ok(Self::to_loaded_network(path, loaded, magnitudes))
             }
             NetworkSource::File { path, .. } => {
-                Ok(Self::loaded(path, own_extents(path, files)?.read(path)?, Magnitudes::new()))
+                Ok(Self::to_loaded_network(path, own_extents(path, files)?.read(path)?, Magnitudes::new()))
             }
         }
     }
 
-    fn loaded(path: &Path, loaded: onnx::LoadedOnnx, magnitudes: Magnitudes) -> LoadedNetwork {
+    fn to_loaded_network(path: &Path, loaded: onnx::LoadedOnnx, magnitudes: Magnitudes) -> LoadedNetwork {
         let warnings = loaded.warnings.iter().map(|warning| format!("{}: {warning}", path.display())).collect();
         LoadedNetwork { network: loaded.network, magnitudes, warnings }
     }
@@ -167,7 +167,7 @@ fn check_dataset(name: &str, path: &Path, images: &ImageDataset) -> Result<()> {
         )))
 }
 
-fn unknown(name: &str, folder: &Path) -> Error {
+fn unknown_network_error(name: &str, folder: &Path) -> Error {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let stems = files.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".onnx")?.to_string()));
     let mut known: Vec<String> = stems.chain(zoo::names().map(str::to_string)).collect();

@@ -3,7 +3,7 @@
 use super::PrunedVariant;
 use super::source::LoadedNetwork;
 use crate::pruning::Pruner;
-use perf4sight_base::units::{Percent, listed};
+use perf4sight_base::units::{Percent, list_text};
 use perf4sight_report::{Cell, Table, TableBuilder};
 use std::collections::BTreeMap;
 
@@ -47,6 +47,6 @@ pub(super) fn reasons(unprunable: &Table) -> Table {
         .text("network", "network", |((network, _), _)| network.clone())
         .number("channels", "channels", |(_, (channels, _))| *channels)
         .text("reason", "reason", |((_, reason), _)| reason.clone())
-        .text("layers", "layers", |(_, (_, layers))| listed(layers, NAMED))
+        .text("layers", "layers", |(_, (_, layers))| list_text(layers, NAMED))
         .table()
 }

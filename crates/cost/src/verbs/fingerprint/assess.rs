@@ -58,7 +58,7 @@ impl FingerprintSection {
         warn_of_gaps(&tested, "to test on", source.quantity, context);
         let study = study(&fingerprint, &basis, &tested, context);
         if fits {
-            fingerprint.scores = study.own.whole.evaluation.unseen().scores();
+            fingerprint.scores = study.own.whole.evaluation.unseen_cases().scores();
             fingerprint.left_out = errors_by_network(&study);
             fingerprint.save(&self.store)?;
         }

@@ -95,7 +95,7 @@ impl Verb for Inspect {
         let coverage = network.coverage();
         let cuts: Vec<&str> =
             network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
-        let simulated = self.memory.as_deref().map(|device| self.simulated(device, &network)).transpose()?;
+        let simulated = self.memory.as_deref().map(|device| self.simulate_memory(device, &network)).transpose()?;
         let page = InspectTables {
             inspect: self,
             layers: tree.as_ref().unwrap_or(&layers),
@@ -152,7 +152,7 @@ impl Inspect {
     }
 
     /// The memory of the step on a kind of device.
-    fn simulated(&self, device: &str, network: &Network) -> Result<SimulatedStepMemory> {
+    fn simulate_memory(&self, device: &str, network: &Network) -> Result<SimulatedStepMemory> {
         check_understood(network)?;
         let platform = Platform::named_or_read(device)?;
         platform.check_precision(self.workload.step.precision)?;
@@ -203,8 +203,8 @@ struct InspectTables<'a> {
 impl InspectTables<'_> {
     fn headline(&self, coverage: &OperationCoverage) -> String {
         match self.simulated {
-            Some(simulated) => format!("{}\n{}", simulated.to_sentences(), covered(coverage)),
-            None => covered(coverage),
+            Some(simulated) => format!("{}\n{}", simulated.to_sentences(), coverage_text(coverage)),
+            None => coverage_text(coverage),
         }
     }
 
@@ -214,7 +214,7 @@ impl InspectTables<'_> {
 
     fn tables(&self) -> Vec<Table> {
         match self.timeline() {
-            Some(timeline) => vec![timeline::components(timeline), timeline::largest(timeline)],
+            Some(timeline) => vec![timeline::components(timeline), timeline::largest_tensors_table(timeline)],
             None => vec![self.layers.clone(), self.totals.clone()],
         }
     }
@@ -240,7 +240,7 @@ fn tensors<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<Value> {
     answer.collect()
 }
 
-fn covered(coverage: &OperationCoverage) -> String {
+fn coverage_text(coverage: &OperationCoverage) -> String {
     let share = Percent(100.0 * coverage.supported() as f64 / coverage.operations.max(1) as f64);
     format!("{} of {} operations are known ({share})", coverage.supported(), coverage.operations)
 }

@@ -29,7 +29,7 @@ struct LayerPath<'a> {
 
 /// The outermost modules of layers of these names and costs.
 pub(super) fn branches(names: &[&str], costs: &[LayerCosts], order: LayerOrder) -> Vec<ModuleBranch> {
-    grown(&layer_paths(names).iter().collect::<Vec<_>>(), 0, &TreeBuilder { names, costs, order })
+    build_branches(&layer_paths(names).iter().collect::<Vec<_>>(), 0, &TreeBuilder { names, costs, order })
 }
 
 /// A name without a module is one that an exporter invented: its layer is in the innermost module that holds both the layer before and the
@@ -69,7 +69,7 @@ struct TreeBuilder<'a> {
     order: LayerOrder,
 }
 
-fn grown(placed: &[&LayerPath], depth: usize, growth: &TreeBuilder) -> Vec<ModuleBranch> {
+fn build_branches(placed: &[&LayerPath], depth: usize, growth: &TreeBuilder) -> Vec<ModuleBranch> {
     let mut groups: Vec<Vec<&LayerPath>> = Vec::new();
     let mut modules: HashMap<&str, usize> = HashMap::new();
     for one in placed {
@@ -96,7 +96,7 @@ fn branch(group: &[&LayerPath], depth: usize, growth: &TreeBuilder) -> ModuleBra
         let (path, costs) = (growth.names[only.layer].to_owned(), growth.costs[only.layer]);
         return ModuleBranch { name, path, layers: vec![only.layer], costs, parts: Vec::new() };
     }
-    let mut parts = grown(group, depth + 1, growth);
+    let mut parts = build_branches(group, depth + 1, growth);
     if let [only] = parts.as_mut_slice() {
         let name = format!("{}.{}", path[depth], only.name);
         return ModuleBranch { name, ..only.clone() };

@@ -95,7 +95,7 @@ impl PredictQuestion<'_> {
             memory: memory.as_ref().map(|about| about.predict(batch)),
             tensors: memory.as_ref().and_then(|about| about.tensors(batch)),
             tensors_between: memory.as_ref().and_then(|about| about.tensors_between(batch)),
-            need: memory.as_ref().and_then(|about| about.need(batch)),
+            need: memory.as_ref().and_then(|about| about.needed_memory(batch)),
             verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
         });
         let points = points.collect();
@@ -108,7 +108,7 @@ impl PredictQuestion<'_> {
         });
         let expected = [(Quantity::Latency, &latency), (Quantity::Memory, &memory)]
             .into_iter()
-            .filter_map(|(quantity, about)| Some((quantity, about.as_ref()?.expected()?)))
+            .filter_map(|(quantity, about)| Some((quantity, about.as_ref()?.expected_error()?)))
             .collect();
         let limit = memory.as_ref().and_then(|about| about.limit());
         let max_batch = memory.as_ref().and_then(|about| about.max_batch());

@@ -95,7 +95,7 @@ impl DeviceAnswers {
             "max_batch": answer.max_batch.map(|max| json!({ "safe": max.safe, "likely": max.likely })),
             "unlike": answer.out_of_distribution(),
             "predictions": predictions.to_json(),
-            "breakdown": answer.breakdown.as_ref().map(breakdown),
+            "breakdown": answer.breakdown.as_ref().map(breakdown_json),
         })
     }
 }
@@ -125,7 +125,7 @@ fn columns(fingerprints: &DeviceFingerprints) -> Vec<TableColumn> {
 
 fn cells(point: &BatchPrediction) -> Vec<Cell> {
     let mut cells = vec![point.batch.into()];
-    point.predictions().for_each(|prediction| cells.extend(predicted(prediction)));
+    point.predictions().for_each(|prediction| cells.extend(prediction_cells(prediction)));
     let bytes = |memory: PredictedValue| Bytes::from_mib(memory.value());
     cells.extend([
         point.throughput().into(),
@@ -152,7 +152,7 @@ fn error(expected: Option<&ExpectedError>) -> Value {
 }
 
 /// Value, lower end, upper end, and the basis of the interval.
-fn predicted(prediction: &Prediction) -> [Cell; 4] {
+fn prediction_cells(prediction: &Prediction) -> [Cell; 4] {
     let interval = prediction.interval;
     let basis = interval.map(|interval| match interval.basis {
         IntervalBasis::Conformal => "conformal",
@@ -171,7 +171,7 @@ fn predicted(prediction: &Prediction) -> [Cell; 4] {
     ]
 }
 
-fn breakdown(breakdown: &PredictionBreakdown) -> Value {
+fn breakdown_json(breakdown: &PredictionBreakdown) -> Value {
     let parts = breakdown.tables().into_iter().map(|table| (table.columns[0].key.clone(), table.to_json()));
     let parts: Map<String, Value> = parts.collect();
     json!({ "bs": breakdown.batch, "by": parts })

@@ -4,7 +4,7 @@ use super::answer::{BatchPrediction, NetworkAnswer};
 use super::answers::{DeviceAnswers, DevicePredictions, NAMED};
 use crate::fingerprint::{CountedMemory, FitDecision};
 use crate::verbs::verdict::{self, verdict_text};
-use perf4sight_base::units::{Bytes, grouped, listed};
+use perf4sight_base::units::{Bytes, grouped_digits, list_text};
 
 /// The reason why there is no verdict, and the remedy.
 const UNLIMITED: &str = "the memory limit is unknown: give --mem-limit (mem_limit)";
@@ -69,27 +69,27 @@ impl DeviceAnswers {
         let fits = |point: &&BatchPrediction| point.fits();
         let largest = |points: &mut dyn Iterator<Item = &BatchPrediction>| -> Option<String> {
             let point = points.max_by_key(|point| point.batch)?;
-            Some(self.judged(answer, point, asked))
+            Some(self.verdict_sentence(answer, point, asked))
         };
         let all_fit = answer.points.iter().all(|point| fits(&point));
         let fitting = largest(&mut answer.points.iter().filter(fits).filter(|_| !all_fit));
         let asked_for = largest(&mut answer.points.iter());
         let safe = answer.max_batch.map(|max| match max.safe {
             0 => "not even a single sample is safe".to_owned(),
-            safe => format!("the largest safe batch is {}", grouped(safe)),
+            safe => format!("the largest safe batch is {}", grouped_digits(safe)),
         });
         fitting.into_iter().chain(asked_for).chain(safe).collect::<Vec<_>>().join("; ")
     }
 
     /// "a step of 16 samples needs 5.10 GiB and fits into 8 GiB (> 99.9 % sure)".
-    fn judged(&self, answer: &NetworkAnswer, point: &BatchPrediction, asked: Option<Bytes>) -> String {
+    fn verdict_sentence(&self, answer: &NetworkAnswer, point: &BatchPrediction, asked: Option<Bytes>) -> String {
         let step = step(point.batch);
         let tensors = answer.limit.is_some_and(|limit| limit.counts == CountedMemory::Tensors);
         let need = point.need.map_or(String::new(), |need| need.to_string());
         // The tables hold the total memory of a step.
         let whole = point.memory.as_ref().filter(|_| tensors);
         let all = whole.map(|memory| format!(" for its tensors, {} in all,", memory.value)).unwrap_or_default();
-        let needs = match self.believed(point) {
+        let needs = match self.prior_need_text(point) {
             Some(believed) => format!("{step} needs {believed}"),
             None => format!("{step} needs {need}{all}"),
         };
@@ -105,7 +105,7 @@ impl DeviceAnswers {
     }
 
     /// "691 MiB for its tensors, 870 MiB – 2.54 GiB in all," for a device that was not measured.
-    fn believed(&self, point: &BatchPrediction) -> Option<String> {
+    fn prior_need_text(&self, point: &BatchPrediction) -> Option<String> {
         let interval = point.memory.as_ref().filter(|_| self.fingerprints.are_priors())?.interval?;
         Some(format!("{} for its tensors, {} – {} in all,", point.tensors_in_words()?, interval.low, interval.high))
     }
@@ -120,16 +120,16 @@ impl DeviceAnswers {
         }
         let unfit: Vec<&str> = self.unfit().map(|answer| answer.network.as_str()).collect();
         let place = self.place(&answers[0], asked);
-        let (fit, all) = (grouped((answers.len() - unfit.len()) as u64), grouped(answers.len() as u64));
+        let (fit, all) = (grouped_digits((answers.len() - unfit.len()) as u64), grouped_digits(answers.len() as u64));
         let sentence = format!("{fit} of {all} networks fit into {place} at every requested batch size");
         match unfit.is_empty() {
             true => sentence,
-            false => format!("{sentence}; not sure to fit: {}", listed(unfit, NAMED)),
+            false => format!("{sentence}; not sure to fit: {}", list_text(unfit, NAMED)),
         }
     }
 }
 
 fn step(batch: u64) -> String {
     let samples = if batch == 1 { "sample" } else { "samples" };
-    format!("a step of {} {samples}", grouped(batch))
+    format!("a step of {} {samples}", grouped_digits(batch))
 }

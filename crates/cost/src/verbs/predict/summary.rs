@@ -4,7 +4,7 @@ use super::answer::{BatchPrediction, NetworkAnswer};
 use super::answers::{DeviceAnswers, DevicePredictions};
 use super::{OutputForm, Predict};
 use perf4sight_base::error::Error;
-use perf4sight_base::units::{count_text, grouped};
+use perf4sight_base::units::{count_text, grouped_digits};
 use perf4sight_verb::{Context, Summary};
 use std::path::PathBuf;
 
@@ -51,9 +51,13 @@ impl DevicePredictions {
         let answered = self.devices.first().map_or(0, |device| device.answers.len());
         let (skipped, all) = (self.skipped.len(), self.skipped.len() + answered);
         (skipped > 0).then(|| {
-            Error::input(format!("{} of {} networks were skipped", grouped(skipped as u64), grouped(all as u64)))
-                .expected("networks that the warnings above do not name")
-                .help("correct them or leave them out; what was predicted of the others stands")
+            Error::input(format!(
+                "{} of {} networks were skipped",
+                grouped_digits(skipped as u64),
+                grouped_digits(all as u64)
+            ))
+            .expected("networks that the warnings above do not name")
+            .help("correct them or leave them out; what was predicted of the others stands")
         })
     }
 }

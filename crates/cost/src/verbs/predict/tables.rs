@@ -3,7 +3,7 @@
 use super::answer::{BatchPrediction, NetworkAnswer, PredictionBreakdown};
 use super::answers::{DeviceAnswers, DevicePredictions};
 use crate::fingerprint::{LatencyShare, Prediction, PredictionInterval};
-use crate::verbs::verdict::{called, ends};
+use crate::verbs::verdict::{decision_text, interval_cell};
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{TensorRole, TensorsAtPeak};
 use perf4sight_report::{Cell, Table, TableBuilder};
@@ -53,7 +53,7 @@ fn predictions(answers: &[NetworkAnswer], what: &str) -> Vec<Table> {
     let mut memory = lines(answers, ["memory", what], |point| point.memory.as_ref()).number(
         "verdict",
         "verdict",
-        |(_, point, _)| point.verdict.map(called),
+        |(_, point, _)| point.verdict.map(decision_text),
     );
     if answers.len() > 1 {
         memory = memory.number("max_batch_safe", "max bs", |(answer, ..)| answer.max_batch.map(|max| max.safe));
@@ -80,7 +80,7 @@ fn lines<'a>(
     if several {
         rows = rows.text("network", "network", |(answer, ..)| answer.network.clone());
     }
-    let interval = if several { relative } else { ends };
+    let interval = if several { relative } else { interval_cell };
     rows.number("bs", if several { "bs" } else { "batch size" }, |(_, point, _)| point.batch)
         .number(quantity, quantity, |(.., prediction)| prediction.value.to_string())
         .number(&format!("{quantity}_interval"), "90 %", |(.., prediction)| interval(prediction))
@@ -108,27 +108,32 @@ fn prior_table(devices: &[DeviceAnswers], title: String) -> Table {
     if networks(devices) > 1 {
         table = table.text("network", "network", |(_, answer, _)| answer.network.clone());
     }
-    let (all, memory) =
-        if is_page(devices) { ("in all, 90 %", ends as fn(&_) -> _) } else { ("in all up to", upper as _) };
+    let (all, memory) = if is_page(devices) {
+        ("in all, 90 %", interval_cell as fn(&_) -> _)
+    } else {
+        ("in all up to", upper_end_cell as _)
+    };
     table = table
         .number("bs", "bs", |(.., point)| point.batch)
         .number("tensors", "tensors", |(.., point)| point.tensors_in_words())
         .number("memory_interval", all, |(.., point)| point.memory.as_ref().map_or(Cell::Missing, memory));
     if is_limited(devices) {
-        table = table.number("verdict", "verdict", |(.., point)| point.verdict.map(called)).number(
+        table = table.number("verdict", "verdict", |(.., point)| point.verdict.map(decision_text)).number(
             "max_batch_safe",
             "max bs",
             |(_, answer, _)| answer.max_batch.map(|max| max.safe),
         );
     }
     table
-        .number("latency_interval", "latency, 90 %", |(.., point)| point.latency.as_ref().map_or(Cell::Missing, ends))
+        .number("latency_interval", "latency, 90 %", |(.., point)| {
+            point.latency.as_ref().map_or(Cell::Missing, interval_cell)
+        })
         .table()
 }
 
 /// In tables with many lines the lower end, which is hardly more than the tensors, is left out; the other formats have
 /// it.
-fn upper(prediction: &Prediction) -> Cell {
+fn upper_end_cell(prediction: &Prediction) -> Cell {
     prediction.interval.map(|interval| interval.high.to_string()).into()
 }
 

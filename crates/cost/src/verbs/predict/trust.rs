@@ -9,7 +9,7 @@ use crate::fingerprint::{
 };
 use crate::verbs::assumed_threads::assumed_threads;
 use crate::verbs::shared_memory::shared_memory;
-use perf4sight_base::units::{Percent, grouped, listed};
+use perf4sight_base::units::{Percent, grouped_digits, list_text};
 use perf4sight_step::workload::{Quantity, Step, Trainable};
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ fn lines(answers: &[NetworkAnswer], fingerprints: &DeviceFingerprints, step: Ste
         return lines;
     }
     for of in [basis, expectation] {
-        lines.extend(quantities.iter().flat_map(|&quantity| shared(answers, |answer| of(answer, quantity))));
+        lines.extend(quantities.iter().flat_map(|&quantity| shared_remarks(answers, |answer| of(answer, quantity))));
     }
     lines.extend(other_step(fingerprints, step));
     lines.extend(foreign(answers));
@@ -88,12 +88,13 @@ fn largest_batch(answer: &NetworkAnswer, fingerprints: &DeviceFingerprints) -> O
     let MaxBatch { safe, likely } = answer.max_batch?;
     let sizes = match (safe, likely) {
         (0, 0) => "none fits".to_owned(),
-        _ if safe == likely => format!("{} is safe, and no larger one likely to fit", grouped(safe)),
-        _ => format!("{} is safe, {} as likely to fit as not", grouped(safe), grouped(likely)),
+        _ if safe == likely => format!("{} is safe, and no larger one likely to fit", grouped_digits(safe)),
+        _ => format!("{} is safe, {} as likely to fit as not", grouped_digits(safe), grouped_digits(likely)),
     };
     let profiled =
         fingerprints.memory.as_ref().map(Fingerprint::largest_batch).filter(|profiled| (1..likely).contains(profiled));
-    let beyond = profiled.map_or(String::new(), |profiled| format!("; none above {} was profiled", grouped(profiled)));
+    let beyond =
+        profiled.map_or(String::new(), |profiled| format!("; none above {} was profiled", grouped_digits(profiled)));
     Some(format!("largest batch: {sizes}{beyond}"))
 }
 
@@ -115,7 +116,7 @@ fn shortly(answer: &NetworkAnswer) -> Option<String> {
 }
 
 /// Remarks on networks, each once; a remark that does not apply to all networks names those it applies to.
-fn shared(answers: &[NetworkAnswer], of: impl Fn(&NetworkAnswer) -> Option<String>) -> Vec<String> {
+fn shared_remarks(answers: &[NetworkAnswer], of: impl Fn(&NetworkAnswer) -> Option<String>) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (line, network) in answers.iter().filter_map(|answer| Some((of(answer)?, answer.network.as_str()))) {
         match lines.iter_mut().find(|(known, _)| *known == line) {
@@ -124,8 +125,9 @@ fn shared(answers: &[NetworkAnswer], of: impl Fn(&NetworkAnswer) -> Option<Strin
         }
     }
     let all = lines.len() == 1;
-    let written =
-        |(line, networks): (String, Vec<&str>)| if all { line } else { format!("{line}: {}", listed(networks, NAMED)) };
+    let written = |(line, networks): (String, Vec<&str>)| {
+        if all { line } else { format!("{line}: {}", list_text(networks, NAMED)) }
+    };
     lines.into_iter().map(written).collect()
 }
 
@@ -189,9 +191,10 @@ fn foreign(answers: &[NetworkAnswer]) -> Option<String> {
     match (foreign.as_slice(), answers) {
         ([], _) => None,
         (_, [_]) => Some("this network is unlike those that these errors are of: go by its intervals".to_owned()),
-        (some, _) => {
-            Some(format!("unlike the networks that these errors are of, go by the intervals: {}", listed(some, NAMED)))
-        }
+        (some, _) => Some(format!(
+            "unlike the networks that these errors are of, go by the intervals: {}",
+            list_text(some, NAMED)
+        )),
     }
 }
 
@@ -214,7 +217,7 @@ fn teachable(answers: &[NetworkAnswer]) -> Option<String> {
     (!missed.is_empty()).then(|| {
         format!(
             "for narrower latency intervals profile with teach = True in [profile], which measures {}",
-            listed(missed, NAMED)
+            list_text(missed, NAMED)
         )
     })
 }

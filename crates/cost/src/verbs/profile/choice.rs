@@ -72,7 +72,11 @@ fn refuse_order(values: &SettingValues<'_>) -> Result<()> {
 
 impl Profile {
     /// The configurations that the plan may choose from: on a recorded device only those with rows.
-    pub(super) fn offered(&self, planned: Vec<PlannedMeasurement>, device: &dyn Device) -> Vec<PlannedMeasurement> {
+    pub(super) fn offered_configurations(
+        &self,
+        planned: Vec<PlannedMeasurement>,
+        device: &dyn Device,
+    ) -> Vec<PlannedMeasurement> {
         if self.choice == PlanChoice::Grid {
             return planned;
         }

@@ -85,7 +85,7 @@ impl Divisible for Profile {
         let own = self.of_part(part)?;
         let present = PlannedFiles::default();
         let tests = own.tests(&present)?;
-        let planned = self.chosen(own.planned(&tests, &present), part.items)?;
+        let planned = self.choose_by_name(own.planned(&tests, &present), part.items)?;
         let devices = own.open_devices(&tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         self.check_kind(&devices[0].setting(), part.run)?;
@@ -165,7 +165,7 @@ impl Profile {
     }
 
     /// Those of the planned configurations with these names that lack rows, each with the variables that it lacks.
-    fn chosen(&self, planned: Vec<PlannedMeasurement>, names: &[String]) -> Result<Vec<PlannedMeasurement>> {
+    fn choose_by_name(&self, planned: Vec<PlannedMeasurement>, names: &[String]) -> Result<Vec<PlannedMeasurement>> {
         let known: BTreeSet<String> = planned.iter().map(|one| one.configuration.to_string()).collect();
         if let Some(unknown) = names.iter().find(|name| !known.contains(*name)) {
             return Err(Error::input(format!("there is no configuration {unknown} here"))

@@ -4,7 +4,7 @@ use crate::device::RunAllowance;
 use crate::plan::Configuration;
 use crate::records::MeasurementOutcome;
 use perf4sight_base::error::Error;
-use perf4sight_base::units::listed;
+use perf4sight_base::units::list_text;
 use perf4sight_report::{Table, TableBuilder};
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl RunFailures {
         let table = TableBuilder::new(title, &self.0)
             .text("outcome", "what", |alike| alike.failure.outcome.to_string())
             .number("configurations", "how many", |alike| alike.configurations.len())
-            .text("which", "which", |alike| listed(&alike.configurations, NAMED))
+            .text("which", "which", |alike| list_text(&alike.configurations, NAMED))
             .text("why", "why", |alike| alike.failure.reason.clone())
             .text("remedy", "what to do", |alike| alike.failure.remedy())
             .table();

@@ -196,7 +196,7 @@ impl MeasurementRun<'_> {
     fn skip(&self, planned: &PlannedMeasurement, state: &mut RunState, context: &Context) -> Result<()> {
         let capacity = self.devices.first().and_then(|device| device.capacity());
         let entry =
-            ProfileEntry { records: planned.job().skipped(&planned.dataset, capacity), ..ProfileEntry::default() };
+            ProfileEntry { records: planned.job().skipped_rows(&planned.dataset, capacity), ..ProfileEntry::default() };
         match state.log {
             Some(_) if self.till_first_fail => {
                 state.record(planned, &entry, TimeSpent::default());
@@ -294,7 +294,7 @@ impl RunState {
             self.ledger.give_up(place);
         }
         let old = self.ledger.rows()[place].clone();
-        let new = repetitions::revised(&old, run);
+        let new = repetitions::revise_row(&old, run);
         let attempts: Vec<WorkerRun> = repetitions::attempt(planned, run, new.is_some()).into_iter().collect();
         if let Some(log) = &mut self.log {
             log.repeat(new.as_ref().map(|new| (&old, new)), &attempts, spent)?;
@@ -309,7 +309,7 @@ impl RunState {
     fn finish(mut self) -> Result<ProfileCounts> {
         let repetitions = self.pace.map_or(1, |pace| pace.repetitions as usize);
         if repetitions > 1 {
-            for (place, new) in repetitions::marks(self.ledger.rows()) {
+            for (place, new) in repetitions::changed_marks(self.ledger.rows()) {
                 if let Some(log) = &self.log {
                     log.mark(&self.ledger.rows()[place], &new)?;
                 }

@@ -127,7 +127,7 @@ impl Profile {
         let devices = self.open_devices(tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         // All devices are of one kind.
-        let planned = self.offered(self.planned(tests, present), devices[0]);
+        let planned = self.offered_configurations(self.planned(tests, present), devices[0]);
         let (mut plan, log) = self.prepare(&planned, devices[0], context)?;
         // Only now is it certain that no other run uses this folder.
         let files = self.write_tests(tests)?;

@@ -76,7 +76,7 @@ impl Profile {
     ) -> Result<()> {
         let devices = self.open_devices(tests, executable)?;
         let device = &devices[0];
-        let planned = self.offered(self.planned(tests, files), &**device);
+        let planned = self.offered_configurations(self.planned(tests, files), &**device);
         // Files that an earlier section will write cannot be read yet.
         let there = planned.iter().filter(|planned| planned.file.exists() || !files.exists(&planned.file));
         check_all(&**device, &there.map(PlannedMeasurement::job).collect::<Vec<_>>())?;

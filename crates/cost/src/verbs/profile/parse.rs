@@ -48,11 +48,11 @@ impl Profile {
             batches,
             steps,
             networks,
-            places: places(values)?,
+            places: parse_paths(values)?,
             device,
             choice,
             budget: choice::budget(values)?,
-            device_name: recorded(values, "device_name")?,
+            device_name: parse_folder_word(values, "device_name")?,
             save: values.get("save")?,
             till_first_fail,
             order: RunOrder { rounds: values.get("repeats")?, shuffled },
@@ -128,7 +128,7 @@ fn routes(values: &SettingValues<'_>) -> Result<Vec<SshRoute>> {
     Ok(hosts.into_iter().map(|host| SshRoute { host, config: config.clone(), patience }).collect())
 }
 
-fn places(values: &SettingValues<'_>) -> Result<ProfilePaths> {
+fn parse_paths(values: &SettingValues<'_>) -> Result<ProfilePaths> {
     for key in ["local_model_loc", "device_model_loc"] {
         check_cell(&values.get::<String>(key)?).map_err(|error| values.with_place(key, error))?;
     }
@@ -142,12 +142,12 @@ fn places(values: &SettingValues<'_>) -> Result<ProfilePaths> {
 
 /// The images that the networks read, as in the names of folders and in rows.
 fn dataset(values: &SettingValues<'_>) -> Result<String> {
-    recorded(values, "dataset")?;
+    parse_folder_word(values, "dataset")?;
     images::word(values)
 }
 
 /// A word that names a folder, and appears in the rows.
-fn recorded(values: &SettingValues<'_>, key: &str) -> Result<String> {
+fn parse_folder_word(values: &SettingValues<'_>, key: &str) -> Result<String> {
     check_cell(&values.get::<String>(key)?).map_err(|error| values.with_place(key, error))?;
     values.folder_name(key)
 }

@@ -53,7 +53,7 @@ pub(super) fn look(log_dir: &Path, planned: &[PlannedMeasurement]) -> Result<Mea
         }
     }
     let mut ledger = MeasurementLedger::from_records(&rows);
-    timed_layers.iter().flat_map(timed).for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
+    timed_layers.iter().flat_map(timed_steps).for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
     Ok(ledger)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn seconds(provenance: &ProfileProvenance) -> f64 {
     provenance.runs.iter().map(|run| run.seconds).sum()
 }
 
-fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
+fn timed_steps(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
     let steps = log.records.iter().filter(|layer| layer.pass == StepPart::Step);
     steps.map(|layer| (&layer.record.variant, layer.record.workload))
 }
@@ -120,7 +120,7 @@ impl ProfileLog {
         let (appender, log) = LayerAppender::open(&self.log_dir, &variant)?;
         if let Some(log) = log {
             log.warning(&layers::file(&self.log_dir, &variant)).into_iter().for_each(|warning| context.warn(warning));
-            self.timed_layers.extend(timed(&log).map(|(variant, workload)| (variant.clone(), workload)));
+            self.timed_layers.extend(timed_steps(&log).map(|(variant, workload)| (variant.clone(), workload)));
         }
         self.layer_appenders.insert(variant, appender);
         Ok(())

@@ -58,7 +58,7 @@ pub(super) fn attempt(planned: &PlannedMeasurement, run: &Measurement, kept: boo
 
 /// The row after another repetition; none if it does not change. An undisturbed repetition replaces a disturbed first
 /// measurement; a disturbed repetition is not added to undisturbed ones.
-pub(super) fn revised(row: &RowRecord, run: &Measurement) -> Option<RowRecord> {
+pub(super) fn revise_row(row: &RowRecord, run: &Measurement) -> Option<RowRecord> {
     let Measurement::Measured { latency: Some(latency), .. } = run else { return None };
     let doubt = run.reason_to_distrust();
     let doubtful = matches!(row.outcome, MeasurementOutcome::Disturbed | MeasurementOutcome::Throttled);
@@ -81,7 +81,7 @@ pub(super) fn revised(row: &RowRecord, run: &Measurement) -> Option<RowRecord> {
 
 /// The rows whose mark changes at the end, with their indices: rows that stay doubtful get a mark, rows that are no
 /// longer doubtful lose it.
-pub(super) fn marks(rows: &[RowRecord]) -> Vec<(usize, RowRecord)> {
+pub(super) fn changed_marks(rows: &[RowRecord]) -> Vec<(usize, RowRecord)> {
     let doubts = doubts(rows);
     let timed = rows.iter().enumerate().filter(|(_, row)| !row.visits.is_empty());
     let marked = timed.filter_map(|(place, row)| {

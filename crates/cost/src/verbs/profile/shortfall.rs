@@ -15,7 +15,7 @@ impl ProfileCounts {
         let failed = self.failures.count();
         match self.ending {
             Some(PlanEnding::Budget { seconds, unmeasured }) if unmeasured + failed > 0 => {
-                let all = unmeasured + failed + self.measured();
+                let all = unmeasured + failed + self.measured_count();
                 let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
                 let once = self.rows.iter().filter(|row| row.visits.len() == 1).count();
                 let once = if once > 0 { format!(", {once} rows were timed only once") } else { String::new() };
@@ -34,7 +34,7 @@ impl ProfileCounts {
     }
 
     /// The number of configurations that need no further try.
-    fn measured(&self) -> usize {
+    fn measured_count(&self) -> usize {
         let settled = self.rows.iter().filter(|row| !row.outcome.broken());
         settled.map(|row| (&row.variant, row.workload)).collect::<BTreeSet<_>>().len()
     }
@@ -42,7 +42,7 @@ impl ProfileCounts {
     /// A budget that is enough for the unmeasured configurations: whole minutes, at least twice the one that was
     /// spent.
     fn sufficient_budget(&self, budget: f64, unmeasured: usize) -> Duration {
-        let each = budget / self.measured().max(1) as f64;
+        let each = budget / self.measured_count().max(1) as f64;
         let seconds = (MARGIN * (budget + each * unmeasured as f64)).max(2.0 * budget);
         Duration::try_from_secs_f64(60.0 * (seconds / 60.0).ceil()).unwrap_or(Duration::MAX)
     }

@@ -78,14 +78,14 @@ impl Verb for OptimizeTraces {
 impl OptimizeTraces {
     /// As [`Verb::run`]; what is known of searches counts, unless it searches on.
     fn run_strategy(&self, search: bool, context: &mut Context) -> Result<Summary> {
-        let passes = self.chosen()?;
+        let passes = self.chosen_passes()?;
         let files = self.files()?;
         let mut left = passes.len() as u64 + 2;
-        let progress = context.console.progress(self.moves().saturating_add(left), "optimizing").unpaced();
+        let progress = context.console.progress(self.total_moves().saturating_add(left), "optimizing").unpaced();
         progress.set_item("reading traces");
         let start = self.start()?;
         progress.advance(1);
-        let mut found = PassResults { unanswered: self.unused(&passes), ..PassResults::default() };
+        let mut found = PassResults { unanswered: self.unused_settings(&passes), ..PassResults::default() };
         let mut notes = Vec::new();
         for pass in passes {
             if context.cancelled() {
@@ -120,7 +120,7 @@ impl OptimizeTraces {
         self.write(files, shown, context)
     }
 
-    fn chosen(&self) -> Result<Vec<&'static dyn OptimizationPass>> {
+    fn chosen_passes(&self) -> Result<Vec<&'static dyn OptimizationPass>> {
         let names = || PASSES.iter().map(|pass| pass.name());
         let unknown = self.passes.iter().find(|name| !names().any(|known| known == name.as_str()));
         if let Some(unknown) = unknown {
@@ -142,7 +142,7 @@ impl OptimizeTraces {
     }
 
     /// A sentence for each setting whose pass is not asked for.
-    fn unused(&self, passes: &[&dyn OptimizationPass]) -> Vec<String> {
+    fn unused_settings(&self, passes: &[&dyn OptimizationPass]) -> Vec<String> {
         let given =
             self.wanted.settings_of_one_pass().filter(|(_, own)| !passes.iter().any(|pass| pass.name() == *own));
         given
@@ -156,7 +156,7 @@ impl OptimizeTraces {
     }
 
     /// The moves of all searches.
-    fn moves(&self) -> u64 {
+    fn total_moves(&self) -> u64 {
         let SearchSettings { first, count, .. } = self.wanted.searches;
         if self.searches_something() { first.moves.saturating_mul(count) } else { 0 }
     }
@@ -172,7 +172,7 @@ impl OptimizeTraces {
         analysis.check_one_job()?;
         let start = RecordedStart::new(&analysis, &self.request)?;
         let available = available_memory();
-        self.chosen()?.into_iter().try_for_each(|pass| {
+        self.chosen_passes()?.into_iter().try_for_each(|pass| {
             check_pass_memory(pass, pass.memory(&start, &self.wanted), available)?;
             pass.check(&start, &self.wanted)
         })?;
@@ -197,7 +197,7 @@ impl OptimizeTraces {
         let mut outline = Outline::of_traces("finds what to change in", &self.traces)
             .results("out", &self.out, files::names())
             .results("out", &self.wanted.searches.folder, self.search_files())
-            .check_value("pass", || self.chosen().map(drop))
+            .check_value("pass", || self.chosen_passes().map(drop))
             .check_value("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
         outline.reads.extend(self.wanted.reads());
@@ -221,7 +221,7 @@ impl OptimizeTraces {
         files.add(files::REPORT, page::build_page(&shown).to_html());
         files.add(files::STRATEGY, format!("{}\n", json::strategy(&shown.found)));
         shown.found.files.iter().for_each(|(name, contents)| files.add(*name, contents.as_str()));
-        files.place()?;
+        files.write_all()?;
         let tables = [tables::proposals(&shown), tables::others(&shown)];
         Ok(Summary {
             tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
@@ -307,10 +307,10 @@ fn answer_text(start: &RecordedStart, found: &PassResults, together: Option<&Cha
     let same = best(LearningEffect::Same).map_or_else(
         || format!("{seen} that learns the same makes the {step} of {before} shorter by {WORTH} % or more."),
         |best| match is_sure(best) {
-            true => format!("{} instead of the {step} of {before}.", shorter(best)),
+            true => format!("{} instead of the {step} of {before}.", gain_text(best)),
             false => format!(
                 "{seen} that learns the same surely makes the {step} of {before} shorter; perhaps {}.",
-                shorter(best)
+                gain_text(best)
             ),
         },
     );
@@ -318,7 +318,7 @@ fn answer_text(start: &RecordedStart, found: &PassResults, together: Option<&Cha
     let others = [LearningEffect::Rounded, LearningEffect::OtherStatistics, LearningEffect::OtherBatch]
         .into_iter()
         .filter_map(best);
-    let others = others.map(|other| format!("What learns {}: {}.", other.learns.to_text(), shorter(other)));
+    let others = others.map(|other| format!("What learns {}: {}.", other.learns.to_text(), gain_text(other)));
     let asked = found.answers.iter().map(|answer| sentence(answer));
     let straggler = start.straggler.as_deref().map(sentence);
     straggler.into_iter().chain([same]).chain(all).chain(others).chain(asked).collect::<Vec<_>>().join(" ")
@@ -334,7 +334,7 @@ fn time_after(proposal: &ChangeProposal) -> Milliseconds {
 }
 
 /// The change, and what it brings.
-fn shorter(proposal: &ChangeProposal) -> String {
+fn gain_text(proposal: &ChangeProposal) -> String {
     format!("{}: {}", proposal.change, effect(proposal))
 }
 

@@ -1,7 +1,7 @@
 //! Writes `report.html`: the answer, what to change, the step before and after, how the search went.
 
 use super::{StrategyResults, tables};
-use perf4sight_base::units::{Milliseconds, grouped};
+use perf4sight_base::units::{Milliseconds, grouped_digits};
 use perf4sight_replay::graph::{ResourceKind, StepGraph, WorkKind};
 use perf4sight_replay::simulate::{NodeSchedule, simulate};
 use perf4sight_report::{
@@ -25,7 +25,7 @@ pub(super) fn build_page(shown: &StrategyResults) -> Page {
 
 fn subtitle(shown: &StrategyResults) -> String {
     let step = &shown.start.recorded.typical;
-    format!("{} ranks, {} operations a step.", step.ranks.len(), grouped(step.graph.nodes().len() as u64))
+    format!("{} ranks, {} operations a step.", step.ranks.len(), grouped_digits(step.graph.nodes().len() as u64))
 }
 
 fn answer_blocks(shown: &StrategyResults) -> Vec<Block> {
@@ -45,7 +45,7 @@ fn timelines(shown: &StrategyResults) -> Vec<Block> {
     let best = shown.together.iter().chain(&shown.found.proposals).find(|proposal| proposal.edit.is_some());
     let before = timeline("As it is", &start.recorded.typical, &start.schedule, rank);
     // The change was made to this step before; if it failed then, there would be no proposal.
-    let after = best.and_then(|best| Some((best, start.changed(best.edit.as_ref()?).ok()?)));
+    let after = best.and_then(|best| Some((best, start.with_change(best.edit.as_ref()?).ok()?)));
     let after = after.map(|(best, step)| timeline(&best.change, &step, &simulate(&step.graph), rank));
     std::iter::once(before).chain(after).map(Block::Chart).collect()
 }

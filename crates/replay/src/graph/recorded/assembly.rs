@@ -130,7 +130,7 @@ impl StepAssembler<'_> {
     fn kernels(&self, place: usize) -> BTreeMap<usize, usize> {
         let rows = &self.reference[place];
         let own = of_rank(self.steps, place);
-        let launches = rows.launches.iter().filter(|(gap, launch)| waits::holds(&own, *launch, *gap));
+        let launches = rows.launches.iter().filter(|(gap, launch)| waits::always_ends_before(&own, *launch, *gap));
         let kernels = launches.map(|(gap, launch)| (*launch, gap + 1));
         kernels.filter(|(_, kernel)| rows.rows[*kernel].kind == WorkKind::Kernel).collect()
     }
@@ -165,7 +165,7 @@ impl StepAssembler<'_> {
         let inferred =
             inferred.chain(self.joins[place].iter().map(|join| (join.last, join.row, EdgeKind::Synchronisation)));
         let recorded = rows.dependencies.iter().map(|(done, row)| (*done, *row, EdgeKind::Data));
-        let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::holds(&own, *from, *to);
+        let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::always_ends_before(&own, *from, *to);
         let edges: Vec<(usize, usize, EdgeKind)> = launches
             .chain(waits)
             .chain(assumed)
@@ -203,7 +203,7 @@ impl StepAssembler<'_> {
                 self.builder.node(TaskNode { duration: 0, call, resource, kind: WorkKind::Transfer, priority: 0 });
             let members = parts.into_iter().map(|(rank, part)| {
                 let wait = part.wait.or_else(|| waits[rank].get(&nth).copied());
-                ExchangeMember { rank, part, wait: wait.filter(|wait| self.follows(rank, *wait, part.launch)) }
+                ExchangeMember { rank, part, wait: wait.filter(|wait| self.follows_row(rank, *wait, part.launch)) }
             });
             let parts = self.parts(node, nth, exchange.operation, &members.collect::<Vec<_>>());
             let RankExchange { operation, bytes, .. } = **exchange;
@@ -214,7 +214,7 @@ impl StepAssembler<'_> {
 
     /// Whether a row follows another one of the same thread or stream, or is of another. Which row of its call an exchange begins
     /// after may differ from step to step.
-    fn follows(&self, rank: usize, row: usize, before: usize) -> bool {
+    fn follows_row(&self, rank: usize, row: usize, before: usize) -> bool {
         let step = &self.reference[rank];
         row > before || step.track_of(row) != step.track_of(before)
     }
@@ -226,7 +226,7 @@ impl StepAssembler<'_> {
         exchange: &RankExchange,
         groups: &mut Vec<(String, ProcessGroup)>,
     ) -> usize {
-        let pair = exchanges.ends(exchange).map(|ends| ends.map(|rank| self.job.ranks[rank].number));
+        let pair = exchanges.end_ranks(exchange).map(|ends| ends.map(|rank| self.job.ranks[rank].number));
         let key = format!("{} {} {pair:?}", exchange.group, exchange.ranks);
         if let Some(known) = groups.iter().position(|(other, _)| *other == key) {
             return known;

@@ -47,7 +47,7 @@ impl RecordingDistortion {
 
     /// By how much shorter and longer than `after`, predicted for a step with changes, that step may be: what made plain steps
     /// longer than recorded ones is not known, so that the changes may take away all of it, or nothing.
-    pub fn unexplained(&self, after: f64) -> [f64; 2] {
+    pub fn unexplained_range(&self, after: f64) -> [f64; 2] {
         let StepCorrection::All(factor) = self.correction else { return [1.0, 1.0] };
         let (excess, plain) = (self.plain as f64 * (1.0 - 1.0 / factor), self.plain as f64);
         [1.0 / factor, 1.0 + (excess / after.max(1.0)) * (1.0 - after / plain).max(0.0)]
@@ -152,8 +152,8 @@ mod tests {
     fn what_makes_plain_steps_longer_may_go_or_stay_whole() {
         let of = |replayed, correction| RecordingDistortion { recorded: 120, replayed, plain: 100, correction };
         let distortion = of(80, StepCorrection::All(1.25));
-        assert_eq!(distortion.unexplained(50.0).map(|bound| (50.0 * bound).round()), [40.0, 60.0]);
-        assert_eq!(of(110, StepCorrection::Threads(0.9)).unexplained(50.0), [1.0, 1.0]);
+        assert_eq!(distortion.unexplained_range(50.0).map(|bound| (50.0 * bound).round()), [40.0, 60.0]);
+        assert_eq!(of(110, StepCorrection::Threads(0.9)).unexplained_range(50.0), [1.0, 1.0]);
         // What recording costs is the difference of recorded steps, whatever the replayed one takes.
         assert!((distortion.percent() - 20.0).abs() < 1e-9);
     }

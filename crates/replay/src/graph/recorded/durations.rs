@@ -14,9 +14,9 @@ pub(super) fn compute(assembly: &AssembledStep, steps: &AlikeSteps<'_>) -> Vec<V
 
 fn of_step(assembly: &AssembledStep, edges: &[(usize, usize)], ranks: &[RankStep]) -> Vec<u64> {
     let begin = ranks.iter().map(|rank| rank.start).min().unwrap_or(0);
-    let ends = ends(assembly, ranks, begin);
+    let ends = end_times(assembly, ranks, begin);
     let mut ready = vec![begin; ends.len()];
-    for (first, begin) in assembly.first_rows.iter().zip(begins(assembly, ranks)) {
+    for (first, begin) in assembly.first_rows.iter().zip(begin_times(assembly, ranks)) {
         ready[*first as usize - 1] = begin;
     }
     edges.iter().for_each(|&(from, to)| ready[to] = ready[to].max(ends[from]));
@@ -34,7 +34,7 @@ fn of_step(assembly: &AssembledStep, edges: &[(usize, usize)], ranks: &[RankStep
 }
 
 /// When the first of the ranks that each rank exchanges with begins: of ranks that nothing synchronises, one may be any time ahead.
-fn begins(assembly: &AssembledStep, ranks: &[RankStep]) -> Vec<i64> {
+fn begin_times(assembly: &AssembledStep, ranks: &[RankStep]) -> Vec<i64> {
     let islands = assembly.step.islands();
     let begin = |island: &usize| {
         let own = ranks.iter().zip(&islands).filter(|(_, other)| *other == island);
@@ -43,7 +43,7 @@ fn begins(assembly: &AssembledStep, ranks: &[RankStep]) -> Vec<i64> {
     islands.iter().map(begin).collect()
 }
 
-fn ends(assembly: &AssembledStep, ranks: &[RankStep], begin: i64) -> Vec<i64> {
+fn end_times(assembly: &AssembledStep, ranks: &[RankStep], begin: i64) -> Vec<i64> {
     let mut ends = vec![begin; assembly.step.graph.nodes().len()];
     for (rank, first) in ranks.iter().zip(&assembly.first_rows) {
         let first = *first as usize;

@@ -2,7 +2,7 @@
 //! seen.
 
 use super::slowdown::{SlowdownFactors, WorkIndex};
-use super::{StepRows, longest};
+use super::{StepRows, longest_rank};
 use crate::collectives::RankExchanges;
 use crate::graph::StepGraph;
 use crate::ranks::TrainingJob;
@@ -54,7 +54,7 @@ pub(super) fn predict(rows: &StepRows, job: &TrainingJob, exchanges: &RankExchan
     for left_out in (0..graphs).filter(|_| graphs > 1) {
         let (others, durations) = rows.graph(job, exchanges, |position| position % graphs != left_out)?;
         // Once for all steps: the median of every operation over many steps takes longer than a replay.
-        let usual = others.usual();
+        let usual = others.median_step();
         let predicted_time = time(&others.as_recorded_by(&usual));
         let index = WorkIndex::from_step(&usual);
         let own: Vec<_> = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations).collect();
@@ -65,7 +65,7 @@ pub(super) fn predict(rows: &StepRows, job: &TrainingJob, exchanges: &RankExchan
         };
         predicted.par_extend(own.into_par_iter().map(|((step, ranks), own)| LeftOutStep {
             step: *step,
-            recorded: longest(ranks),
+            recorded: longest_rank(ranks),
             predicted: predicted_time,
             under_load: under_load(own),
         }));

@@ -107,11 +107,11 @@ impl RecordedSteps {
     /// A step as they were recorded, with what disturbed them: operations take their medians under the load of the step of
     /// median length, or that between the two in the middle.
     pub fn as_recorded(&self) -> StepGraph {
-        self.as_recorded_by(&self.usual())
+        self.as_recorded_by(&self.median_step())
     }
 
     /// A step in which every operation takes its median.
-    fn usual(&self) -> StepGraph {
+    fn median_step(&self) -> StepGraph {
         self.with(durations::median)
     }
 
@@ -157,7 +157,7 @@ impl RecordedSteps {
 
     /// The delays before kernels in the steps that nothing disturbs.
     fn queues(&self, of: fn(&mut [u64]) -> u64) -> LaunchQueues {
-        let steps = undisturbed(&self.recorded);
+        let steps = undisturbed_steps(&self.recorded);
         let apart = steps.len().div_ceil(QUEUED);
         LaunchQueues::of_several(steps.into_iter().step_by(apart.max(1)).map(|index| self.step(index)), of)
     }
@@ -223,8 +223,8 @@ impl StepRows {
         let assembly = AssembledStep::build(job, exchanges, &steps, self.calls.clone())?;
         let [durations, of_others] = [&steps, &others].map(|steps| durations::compute(&assembly, steps));
         let mut typical = assembly.step;
-        let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
-        durations::set(&mut typical.graph, &durations, &undisturbed(&recorded), durations::median);
+        let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest_rank(ranks)).collect();
+        durations::set(&mut typical.graph, &durations, &undisturbed_steps(&recorded), durations::median);
         let steps = steps.iter().map(|(step, _)| *step).collect();
         let is_slowed = typical.graph.nodes().iter().any(|node| node.kind == WorkKind::Kernel);
         let mut all = RecordedSteps { typical, varies: false, steps, durations, recorded, is_slowed };
@@ -233,7 +233,7 @@ impl StepRows {
             all.typical = all.typical.clone().with_queues(&all.queues(durations::median));
             let usual = all.typical.time(&simulate(&all.typical.graph));
             let is_longer = mean_but_longest(&all.recorded) > VARIES * usual as f64;
-            if is_longer && varies::shows(&all.typical.graph, &all.durations, &all.recorded, usual) {
+            if is_longer && varies::explains_variation(&all.typical.graph, &all.durations, &all.recorded, usual) {
                 all.take_mean_of_all();
             }
         }
@@ -262,7 +262,7 @@ fn middle(times: &[u64]) -> Option<usize> {
 }
 
 /// Nanoseconds of a step: the longest of the ranks'.
-fn longest(ranks: &[RankStep]) -> u64 {
+fn longest_rank(ranks: &[RankStep]) -> u64 {
     ranks.iter().map(RankStep::time).max().unwrap_or(0)
 }
 
@@ -273,7 +273,7 @@ const SHORT: usize = 3;
 
 /// The indices of the faster half of the steps, or of those that are shorter by far than the others. Other programs make steps
 /// longer, never shorter: the median of the faster half is the lower quartile of all.
-fn undisturbed(times: &[u64]) -> Vec<usize> {
+fn undisturbed_steps(times: &[u64]) -> Vec<usize> {
     let mut by_time = quiet(times);
     by_time.truncate(by_time.len().div_ceil(2));
     by_time

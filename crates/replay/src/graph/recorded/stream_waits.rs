@@ -47,13 +47,13 @@ pub(super) fn read(
             into.synchronisations = exchanges_wait(&launches, into);
             into.assumed_waits = assumed_waits(trace, calls, &launches, into);
         }
-        false => into.synchronisations = recorded(trace, &enqueued, calls, into),
+        false => into.synchronisations = recorded_waits(trace, &enqueued, calls, into),
     }
 }
 
 /// Streams that wait for an event: the row before the next kernel, and the last kernel before the event was recorded, or the
 /// work of earlier steps.
-fn recorded(
+fn recorded_waits(
     trace: &Trace,
     enqueued: &[EnqueuedKernel],
     calls: &HashMap<u64, &TraceEvent>,
@@ -99,7 +99,9 @@ fn exchanges_wait(launches: &[LaunchedKernel], step: &RankStep) -> Vec<(usize, u
         last.map(|kernel| kernel.row + 1).or_else(|| step.first_of(stream))
     };
     let had_ended = |exchange: &LaunchedKernel| {
-        awaited(exchange).filter(|row| waits::holds(&[step], *row, exchange.row)).map(|row| (exchange.row, row))
+        awaited(exchange)
+            .filter(|row| waits::always_ends_before(&[step], *row, exchange.row))
+            .map(|row| (exchange.row, row))
     };
     exchanges.iter().filter_map(had_ended).collect()
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const EXPLAINED: f64 = 0.5;
 
 /// Whether the job explains by how much steps, recorded with these durations of nodes, are longer than `usual` nanoseconds.
-pub(super) fn shows(graph: &TaskGraph, durations: &[Vec<u64>], recorded: &[u64], usual: u64) -> bool {
+pub(super) fn explains_variation(graph: &TaskGraph, durations: &[Vec<u64>], recorded: &[u64], usual: u64) -> bool {
     let longer: Vec<u64> = recorded.iter().map(|time| time.saturating_sub(usual)).collect();
     let explained = durations.iter().zip(&longer).map(|(own, longer)| explained_excess(graph, own).min(*longer));
     explained.sum::<u64>() as f64 >= EXPLAINED * longer.iter().sum::<u64>().max(1) as f64

@@ -22,7 +22,7 @@ pub(super) const CONSISTENT: f64 = 0.8;
 const ROUNDING: i64 = 1;
 
 /// Whether a row ended before another in all steps.
-pub(super) fn holds(steps: &[&RankStep], from: usize, to: usize) -> bool {
+pub(super) fn always_ends_before(steps: &[&RankStep], from: usize, to: usize) -> bool {
     steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + ROUNDING)
 }
 
@@ -55,7 +55,8 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
             let latest = others.first().map_or(0, |(end, _)| *end);
             let together = if streams[track] { SHORTEST } else { 1 };
             let mut close = others.into_iter().take_while(|(end, _)| latest - end < together);
-            found.extend(close.find(|(_, other)| holds(steps, *other, row)).map(|(_, other)| (other, row)));
+            found
+                .extend(close.find(|(_, other)| always_ends_before(steps, *other, row)).map(|(_, other)| (other, row)));
         }
     }
     found
@@ -303,7 +304,7 @@ mod tests {
         let call = CallTable::default().intern("gemm", None);
         let holds = |ends: [i64; 2]| {
             let rows = ends.map(|end| WorkRow { call, kind: WorkKind::Kernel, end }).to_vec();
-            holds(&[&RankStep { rows, ..RankStep::default() }], 0, 1)
+            always_ends_before(&[&RankStep { rows, ..RankStep::default() }], 0, 1)
         };
         assert_eq!([[150, 151], [151, 150], [152, 150]].map(holds), [true, true, false]);
     }

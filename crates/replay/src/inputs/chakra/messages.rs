@@ -131,22 +131,24 @@ pub(super) fn nodes(mut bytes: &[u8]) -> Result<(Vec<ChakraOperation>, Option<St
         let at = all - bytes.len();
         let message = prost::decode_length_delimiter(&mut bytes).ok().and_then(|length| bytes.split_at_checked(length));
         let Some((message, rest)) = message else {
-            return finished(nodes, Some(format!("it ends in the middle of the message at byte {at}")));
+            return finish_reading(nodes, Some(format!("it ends in the middle of the message at byte {at}")));
         };
         bytes = rest;
         // The metadata of the file is no node.
         match ChakraOperation::decode(message) {
             Ok(node) if node.kind != 0 => nodes.push(node),
             Ok(_) | Err(_) if messages == 0 => {}
-            Ok(_) => return finished(nodes, Some(format!("the message at byte {at} is a node of no type"))),
-            Err(cause) => return finished(nodes, Some(format!("the message at byte {at} is not a node: {cause}"))),
+            Ok(_) => return finish_reading(nodes, Some(format!("the message at byte {at} is a node of no type"))),
+            Err(cause) => {
+                return finish_reading(nodes, Some(format!("the message at byte {at} is not a node: {cause}")));
+            }
         }
         messages += 1;
     }
-    finished(nodes, None)
+    finish_reading(nodes, None)
 }
 
-fn finished(nodes: Vec<ChakraOperation>, cut: Option<String>) -> Result<(Vec<ChakraOperation>, Option<String>)> {
+fn finish_reading(nodes: Vec<ChakraOperation>, cut: Option<String>) -> Result<(Vec<ChakraOperation>, Option<String>)> {
     match (nodes.is_empty(), cut) {
         (false, cut) => Ok((nodes, cut)),
         (true, cut) => {

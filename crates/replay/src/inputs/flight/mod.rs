@@ -178,7 +178,7 @@ impl FlightDump {
     }
 
     /// Whether operations before the first one were forgotten: the recorder keeps only the last ones.
-    pub fn forgets(&self) -> bool {
+    pub fn is_incomplete(&self) -> bool {
         self.entries.iter().map(|entry| entry.record_id).min().is_some_and(|first| first > 0)
     }
 
@@ -224,7 +224,7 @@ impl FlightEntry {
     }
 
     /// The line of the script that enqueued it: the innermost one that is not PyTorch's.
-    pub fn place(&self) -> Option<String> {
+    pub fn script_line(&self) -> Option<String> {
         let own = |frame: &&PythonFrame| !frame.filename.contains("/torch/") && !frame.filename.is_empty();
         let frame = self.frames.iter().find(own).or_else(|| self.frames.first())?;
         Some(format!("{}:{} ({})", frame.filename, frame.line, frame.name))

@@ -124,7 +124,7 @@ pub(super) fn is_of_byteps(path: &Path) -> bool {
 /// A file that cannot be read or is damaged in a way that leaves nothing of it, two folders of one rank.
 pub(super) fn read(path: &Path) -> Result<Vec<RankTrace>> {
     let gpus = gpus(path);
-    let shared = shared(&gpus)?;
+    let shared = shared_files(&gpus)?;
     let byteps = byteps::read(path)?;
     let topologies: Vec<NcclTopology> = gpus.iter().map(|gpu| NcclTopology::read(&gpu.path)).collect::<Result<_>>()?;
     let size = topologies.iter().flat_map(NcclTopology::ranks).max().map(|last| last + 1);
@@ -148,7 +148,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<RankTrace>> {
 }
 
 /// The graph and the tensors of the first GPU that has them.
-fn shared(gpus: &[GpuFolder]) -> Result<ModelFiles> {
+fn shared_files(gpus: &[GpuFolder]) -> Result<ModelFiles> {
     let dag = gpus.iter().map(|gpu| gpu.path.join(DAG)).find(|file| file.exists());
     let mut dag = dag.map_or_else(|| Ok(OperationDag::default()), |file| gml::read(&file))?;
     let none = HashSet::new();
@@ -202,7 +202,7 @@ fn rank(
         add_detail(&mut builder, name, ["server", "sums"], *time, "reduce");
     }
     steps::mark(&mut builder, MAIN, &windows);
-    events.depend(&mut builder, &model.dag, &model.tensors, windows.len());
+    events.add_dependencies(&mut builder, &model.dag, &model.tensors, windows.len());
     Ok(builder.finish())
 }
 
@@ -293,12 +293,12 @@ impl<'a> RankEvents<'a> {
         let Some(event) = reduction.exchange(step, reduction.time.0).add(builder) else { return };
         self.ends.insert(event, reduction.time.1);
         for tensor in &reduction.tensors {
-            self.reductions.insert((step, tensors.called(tensor)), event);
+            self.reductions.insert((step, tensors.timeline_name(tensor)), event);
         }
     }
 
     /// Makes the events of each step wait as the graph says.
-    fn depend(&self, builder: &mut TraceBuilder, dag: &OperationDag, tensors: &TensorTable, steps: usize) {
+    fn add_dependencies(&self, builder: &mut TraceBuilder, dag: &OperationDag, tensors: &TensorTable, steps: usize) {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); dag.names.len()];
         dag.edges.iter().for_each(|[from, to]| before[*to].push(*from));
         for step in 0..steps {
@@ -317,7 +317,7 @@ impl<'a> RankEvents<'a> {
     }
 
     fn event(&self, step: usize, name: &str, tensors: &TensorTable) -> Option<u32> {
-        let tensor = name.strip_prefix("Comm.").map(|tensor| tensors.called(tensor));
+        let tensor = name.strip_prefix("Comm.").map(|tensor| tensors.timeline_name(tensor));
         match tensor {
             Some(tensor) => self.reductions.get(&(step, tensor)).copied(),
             None => self.operations.get(&(step, name)).copied(),

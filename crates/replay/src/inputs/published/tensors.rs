@@ -76,7 +76,7 @@ impl TensorTable {
     }
 
     /// What timelines call a tensor: its number, else its name.
-    pub fn called(&self, name: &str) -> String {
+    pub fn timeline_name(&self, name: &str) -> String {
         let place = self.names.iter().position(|known| known == name);
         place.map_or_else(|| name.to_owned(), |place| place.to_string())
     }
@@ -118,7 +118,7 @@ mod tests {
         let tensors = TensorTable::read(folder.path()).unwrap();
         assert_eq!(tensors.size(&["0".to_owned(), "1".to_owned()]), Some((16, "float".to_owned())));
         assert_eq!(
-            (tensors.name("1"), tensors.called("b").as_str(), tensors.size(&["2".to_owned()])),
+            (tensors.name("1"), tensors.timeline_name("b").as_str(), tensors.size(&["2".to_owned()])),
             ("b", "1", None)
         );
         std::fs::remove_file(folder.path().join(NAMES)).unwrap();

@@ -137,7 +137,7 @@ pub fn parse(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
             return Err(error.help(place.unwrap_or("perf4sight optimize")));
         }
     };
-    Ok(Box::new(ComparedClaims { verb, traces, claims: recorders::claims(values)? }))
+    Ok(Box::new(ComparedClaims { verb, traces, claims: recorders::argument_claims(values)? }))
 }
 
 fn replay(values: &SettingValues<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<ReplayVerb> {

@@ -18,7 +18,7 @@ pub(super) struct ComparedClaims {
 ///
 /// # Errors
 /// Values that cannot be read.
-pub(super) fn claims(values: &SettingValues<'_>) -> Result<[Option<String>; 2]> {
+pub(super) fn argument_claims(values: &SettingValues<'_>) -> Result<[Option<String>; 2]> {
     let claim = |key| values.writes(key).then(|| values.get::<String>(key)).transpose();
     Ok([claim("platform")?, claim("comm_backend")?])
 }

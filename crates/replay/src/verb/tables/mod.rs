@@ -58,8 +58,8 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
             u64::from(analysis.job.ranks[rank].number).into(),
             (analysis.job.steps.len() as u64).into(),
             mean(ValueSummary::compute(&analysis.steps(rank))),
-            known(mean(analysis.waits(rank))),
-            known(mean(caused(analysis, rank))),
+            known(mean(analysis.waiting_summary(rank))),
+            known(mean(caused_waiting(analysis, rank))),
             Milliseconds(communication.exposed).into(),
             Milliseconds(communication.hidden).into(),
             Milliseconds(clock.offset / 1e6).into(),
@@ -74,7 +74,7 @@ fn mean(summary: Option<ValueSummary>) -> Cell {
     summary.map(|summary| Milliseconds(summary.mean)).into()
 }
 
-fn caused(analysis: &Analysis, rank: usize) -> Option<ValueSummary> {
+fn caused_waiting(analysis: &Analysis, rank: usize) -> Option<ValueSummary> {
     Some(analysis.stragglers.iter().find(|straggler| straggler.rank == rank)?.caused)
 }
 

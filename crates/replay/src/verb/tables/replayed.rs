@@ -104,7 +104,7 @@ pub(in crate::verb) fn what_ifs(replayed: &ReplayedJob) -> Table {
         TableColumn::number("change_percent", "change"),
         TableColumn::text("critical", "then most on the critical path"),
     ];
-    let before = replayed.answered().next().map(|(_, outcome)| milliseconds(outcome.before as f64));
+    let before = replayed.answered_scenarios().next().map(|(_, outcome)| milliseconds(outcome.before as f64));
     let title = before
         .map_or("What changes would bring".to_owned(), |step| format!("What changes would bring to a step of {step}"));
     let mut table = Table::new(title, columns);
@@ -187,7 +187,7 @@ pub(in crate::verb) fn single_rank_table(replayed: &ReplayedJob) -> Table {
         TableColumn::number("difference_percent", "difference"),
     ];
     let mut table = Table::new("The same by a replay of one rank, as Daydream's", columns);
-    for (text, outcome) in replayed.answered() {
+    for (text, outcome) in replayed.answered_scenarios() {
         let Some(alone) = outcome.alone else { continue };
         let difference = Percent(100.0 * (alone / outcome.after.time.max(1.0) - 1.0));
         table.row([

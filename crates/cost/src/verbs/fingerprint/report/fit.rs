@@ -4,7 +4,7 @@ use super::Assessment;
 use super::ReportEvidence;
 use crate::evaluation::{ConfusionMatrix, JudgedStep, LargestBatch, LargestBatchScores};
 use crate::fingerprint::FitMethod;
-use perf4sight_base::units::{Percent, count_text, grouped};
+use perf4sight_base::units::{Percent, count_text, grouped_digits};
 use perf4sight_report::{
     AnswerTone, Axis, Block, Chart, Fact, Plot, Scatter, ScatterPoint, Series, Table, TableBuilder,
 };
@@ -52,7 +52,7 @@ pub fn verdict(part: &Assessment) -> (AnswerTone, String) {
     let text = format!(
         "Whether a step fits is predicted correctly for {} of {} steps of {how}; always saying \"fits\" would be right for {}. {}{}",
         Percent(scores.accuracy),
-        grouped(scores.rows() as u64),
+        grouped_digits(scores.rows() as u64),
         Percent(scores.always_fits),
         failures(&trial.judged),
         batches.unwrap_or_default()
@@ -82,7 +82,7 @@ fn failures(judged: &[JudgedStep]) -> String {
     match unfit.len() {
         0 => format!("None of them failed, so failures were not tested: {REMEDY}."),
         few @ ..TELLING => format!("Only {few} did not fit ({}), which shows little: {REMEDY}.", names.join(", ")),
-        many => format!("{} did not fit ({}).", grouped(many as u64), names.join(", ")),
+        many => format!("{} did not fit ({}).", grouped_digits(many as u64), names.join(", ")),
     }
 }
 
@@ -105,7 +105,7 @@ fn nothing_tested(part: &Assessment) -> String {
 }
 
 fn headline(scores: &ConfusionMatrix) -> Vec<Fact> {
-    let tried = format!("of {} steps that were tried", grouped(scores.rows() as u64));
+    let tried = format!("of {} steps that were tried", grouped_digits(scores.rows() as u64));
     vec![
         Fact::new("ran out of memory", scores.unfit()).remark(tried),
         Fact::new("right verdicts", Percent(scores.accuracy))

@@ -119,7 +119,7 @@ impl ReportEvidence<'_> {
     pub fn findings(&self) -> Vec<TableFinding> {
         let of_part = |part: &Assessment| -> Vec<TableFinding> {
             let column = unseen_column(part.quantity());
-            let scores = part.evaluation().unseen().by(|case| case.variant.network.clone());
+            let scores = part.evaluation().unseen_cases().by(|case| case.variant.network.clone());
             let finding = |(network, scores): (String, perf4sight_base::stats::ErrorScores)| TableFinding {
                 about: network,
                 column: column.clone(),
@@ -179,7 +179,7 @@ impl<'a> Assessment<'a> {
 
     /// Whether there are rows at levels that it was not fitted on: the other rows show nothing about new networks.
     fn tests_unseen(&self) -> bool {
-        !self.evaluation().unseen().cases.is_empty()
+        !self.evaluation().unseen_cases().cases.is_empty()
     }
 
     /// Fits without the network, the hardest test, if there are any, else the fingerprint itself; with the networks that
@@ -193,7 +193,7 @@ impl<'a> Assessment<'a> {
 
     /// The cases that show its accuracy for known networks: those at levels it was not fitted on, if there are any.
     fn known_network_cases(&self) -> Evaluation {
-        Some(self.evaluation().unseen())
+        Some(self.evaluation().unseen_cases())
             .filter(|unseen| !unseen.cases.is_empty())
             .unwrap_or_else(|| self.evaluation().clone())
     }

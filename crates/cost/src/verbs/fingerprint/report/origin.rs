@@ -33,7 +33,7 @@ fn facts(evidence: &ReportEvidence) -> Vec<Fact> {
         );
     }
     facts.push(Fact::new("measured", days(evidence)));
-    facts.push(Fact::new("networks profiled", profiled(evidence)));
+    facts.push(Fact::new("networks profiled", profiled_networks_text(evidence)));
     let method = evidence.assessments.first().map(|part| part.fingerprint.recipe().method);
     facts.extend(method.map(|method| Fact::new("method", method.name()).remark(method.explanation())));
     facts.extend(time_variation(evidence));
@@ -62,7 +62,7 @@ fn days(evidence: &ReportEvidence) -> String {
     }
 }
 
-fn profiled(evidence: &ReportEvidence) -> String {
+fn profiled_networks_text(evidence: &ReportEvidence) -> String {
     let fitted = evidence.assessments.iter().flat_map(|part| part.fingerprint.fitted_on());
     let names: BTreeSet<&str> = fitted.map(|fitted| fitted.variant.network.as_str()).collect();
     format!("{}: {}", names.len(), names.into_iter().collect::<Vec<_>>().join(", "))

@@ -99,11 +99,11 @@ pub fn side_by_side(part: &Assessment) -> Chart {
     });
     let plot =
         errors(part, ReportProtocol::ALL.map(|protocol| protocol.name(part).to_owned()).into(), series.collect());
-    Chart::new(tables::title(part.quantity()), format!("Shorter is better. {}", noise(part)), Plot::Bars(plot))
+    Chart::new(tables::title(part.quantity()), format!("Shorter is better. {}", noise_remark(part)), Plot::Bars(plot))
 }
 
 /// The meaning of the line in the charts.
-fn noise(part: &Assessment) -> String {
+fn noise_remark(part: &Assessment) -> String {
     match part.study.noise {
         Some(noise) => format!(
             "The line is the device against itself, {}: {} configurations were measured more than once.",
@@ -125,7 +125,8 @@ pub fn networks_left_out(evidence: &ReportEvidence, part: &Assessment) -> Option
         })
         .collect();
     let plot = errors(part, categories, series);
-    let caption = format!("Every network answered by a fit that never saw it, at all its levels. {}", noise(part));
+    let caption =
+        format!("Every network answered by a fit that never saw it, at all its levels. {}", noise_remark(part));
     let title = format!("{}: networks left out", tables::title(part.quantity()));
     (!plot.series.is_empty()).then(|| Chart::new(title, caption, Plot::Bars(plot)))
 }

@@ -46,7 +46,7 @@ fn counts_of(evidence: &ReportEvidence, network: &str) -> [usize; 3] {
 }
 
 fn error_on_unseen(part: &Assessment, network: &str) -> Cell {
-    let scores = part.evaluation().unseen().by(|case| case.variant.network.clone());
+    let scores = part.evaluation().unseen_cases().by(|case| case.variant.network.clone());
     scores.get(network).map(|scores| Percent(scores.mape)).into()
 }
 
