@@ -1,8 +1,8 @@
 //! What a pass of the module itself takes, with the memory that its kernels borrow, against what the graph says.
 
 use crate::each_operation::{each_operation, sum};
-use crate::memo::SimulationCache;
 use crate::run_through::{ExtraBytes, StepPeaks, run_through};
+use crate::simulation_cache::SimulationCache;
 use crate::step::{AllocationSchedule, StepPeriod};
 use crate::tensor::{StepPhase, TensorRole};
 use perf4sight_network::{FollowedPass, NodeId, OperatorKind};

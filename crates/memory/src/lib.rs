@@ -13,10 +13,10 @@ mod amount;
 mod each_operation;
 mod followed;
 mod layout;
-mod memo;
 mod peak;
 mod rules;
 mod run_through;
+mod simulation_cache;
 mod step;
 mod tensor;
 mod timeline;
@@ -26,12 +26,12 @@ pub use tensor::{StepPhase, TensorRole};
 pub use timeline::{MemoryTimeline, TimelineEntry};
 
 use layout::{TensorLayout, layouts};
-use memo::{SEVERAL, SimulationCache};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::{Network, TrainedNetwork};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{AutocastDevice, Step};
 use run_through::StepPeaks;
+use simulation_cache::{SEVERAL, SimulationCache};
 use std::sync::Arc;
 use step::AllocationSchedule;
 

@@ -39,7 +39,7 @@ mod operator_names;
 mod operators;
 mod order;
 mod parameters;
-mod pending;
+mod pending_pattern;
 mod pruned;
 mod reader;
 mod rearrange;

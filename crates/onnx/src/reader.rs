@@ -8,7 +8,7 @@ use super::file::{Initializer, OnnxFile};
 use super::keeping::SharedExpressions;
 use super::ledger::{LayerFilters, ParameterLedger};
 use super::number::BatchNumber;
-use super::pending::PendingPatterns;
+use super::pending_pattern::PendingPatterns;
 use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::source::{self, FileProblem, GraphInput, node_text};
 use super::tensor::{self, KnownTensor};

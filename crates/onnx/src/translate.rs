@@ -7,7 +7,7 @@ use super::exporter::ExporterNotes;
 use super::keeping::SharedExpressions;
 use super::ledger::ParameterLedger;
 use super::number::{BatchNumber, TensorDims, numbers};
-use super::pending::PendingPatterns;
+use super::pending_pattern::PendingPatterns;
 use super::schema::NodeProto;
 use super::tensor::KnownTensor;
 use super::value::{Feature, Value, WeightTensor, WeightView, elements};

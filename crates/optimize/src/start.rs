@@ -8,7 +8,7 @@ use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::CommunicationCosts;
 use perf4sight_replay::graph::recorded::{RecordedSteps, StepCorrection};
 use perf4sight_replay::graph::{CallTable, StepGraph};
-use perf4sight_replay::replayed::lead_of_threads;
+use perf4sight_replay::replayed_job::lead_of_threads;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::simulate::{NodeSchedule, simulate};
 use perf4sight_replay::what_if::{

@@ -25,7 +25,7 @@ pub mod hang;
 pub mod inputs;
 pub mod plain_step;
 pub mod ranks;
-pub mod replayed;
+pub mod replayed_job;
 pub mod request;
 pub mod simulate;
 pub mod statistic;

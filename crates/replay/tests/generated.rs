@@ -5,7 +5,7 @@
 use perf4sight_replay::Analysis;
 use perf4sight_replay::collectives::{CollectiveOperation, GroupKnowledge, RankExchange, RankExchanges};
 use perf4sight_replay::ranks::TrainingJob;
-use perf4sight_replay::replayed::ReplayedJob;
+use perf4sight_replay::replayed_job::ReplayedJob;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::waiting::{JobWaiting, RankActivity};
 use std::collections::BTreeSet;

@@ -13,7 +13,7 @@ use perf4sight_replay::Analysis;
 use perf4sight_replay::hang::HangReport;
 use perf4sight_replay::inputs;
 use perf4sight_replay::ranks::TrainingJob;
-use perf4sight_replay::replayed::ReplayedJob;
+use perf4sight_replay::replayed_job::ReplayedJob;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::verb::analyze;
 use perf4sight_report::{Console, ConsoleSettings, OutputMode};

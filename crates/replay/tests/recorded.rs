@@ -14,7 +14,7 @@ use perf4sight_replay::clocks::RankClocks;
 use perf4sight_replay::collectives::{CollectiveOperation, RankExchanges};
 use perf4sight_replay::exposed::exposed_communication;
 use perf4sight_replay::ranks::TrainingJob;
-use perf4sight_replay::replayed::ReplayedJob;
+use perf4sight_replay::replayed_job::ReplayedJob;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::waiting::{JobWaiting, RankActivity, activities, stragglers};
 use perf4sight_traces::{RankTrace, read_ranks};

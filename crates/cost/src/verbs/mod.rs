@@ -24,7 +24,7 @@ mod step;
 mod temporary;
 mod timeline;
 mod verdict;
-mod wanted;
+mod wanted_step;
 
 use perf4sight_verb::CountedNoun;
 

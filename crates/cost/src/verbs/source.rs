@@ -1,7 +1,7 @@
 //! The source of predictions: the fingerprints of a measured device, or priors of kinds of devices that were not
 //! measured.
 
-use super::wanted::WantedStep;
+use super::wanted_step::WantedStep;
 use crate::fingerprint::{DeviceFingerprints, Fingerprint};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::Dataset;

@@ -145,7 +145,7 @@ fn reduction_bytes(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
 mod tests {
     use super::FilterGradient;
     use crate::followed::totals;
-    use crate::memo::SimulationCache;
+    use crate::simulation_cache::SimulationCache;
     use crate::tensor::StepPhase;
     use perf4sight_base::error::Result;
     use perf4sight_network::{Conv, Network, NetworkBuilder, Op, Shape, Window};

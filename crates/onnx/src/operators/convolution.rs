@@ -3,7 +3,7 @@
 use super::normalisation::restore_batch_norm;
 use super::{contiguous, sequence, stack, volume};
 use crate::call::{CallResult, NodeCall, NodeMisfit};
-use crate::pending::PendingPattern;
+use crate::pending_pattern::PendingPattern;
 use crate::translate::{GraphTranslation, single};
 use crate::value::Feature;
 use perf4sight_network::{Conv, ConvTranspose, Op, Window};

@@ -3,7 +3,7 @@
 use crate::batch::{BatchAxis, shape};
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::notes::reads_parameter;
-use crate::pending::PendingPattern;
+use crate::pending_pattern::PendingPattern;
 use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::{Feature, Value, elements};
 use perf4sight_network::{

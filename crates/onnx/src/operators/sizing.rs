@@ -5,7 +5,7 @@ use crate::batch::{BatchAxis, sample};
 use crate::call::{CallResult, NodeCall, NodeMisfit, axis as counted};
 use crate::infer;
 use crate::number::{BatchNumber, TensorDims, as_integers};
-use crate::pending::{PendingPadding, PendingPattern};
+use crate::pending_pattern::{PendingPadding, PendingPattern};
 use crate::tensor::KnownTensor;
 use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::Feature;

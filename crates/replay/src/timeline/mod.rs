@@ -6,7 +6,7 @@ use crate::Analysis;
 use crate::collectives::CollectiveOperation;
 use crate::graph::{NodeId, WorkKind};
 use crate::ranks::JobRank;
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{EventCategory, EventPhase, TIMELINE, TrackId};
 use rows::{RowPlace, TimelineRows};

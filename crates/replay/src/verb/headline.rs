@@ -2,7 +2,7 @@
 
 use crate::Analysis;
 use crate::collectives::{CollectiveOperation, GroupKnowledge};
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use crate::waiting::{ActivityExcess, LEAST_SHARE, RankActivity, SlowLink, Straggler};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};

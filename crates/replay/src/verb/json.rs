@@ -3,7 +3,7 @@
 use super::{ReplayResults, hang as dumps, tables};
 use crate::Analysis;
 use crate::hang::HangReport;
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use perf4sight_base::overwrite::PROGRAM;
 use serde_json::{Value, json};
 

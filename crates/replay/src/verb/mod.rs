@@ -24,7 +24,7 @@ use crate::hang::HangReport;
 use crate::inputs;
 use crate::plain_step::PlainStep;
 use crate::ranks::TrainingJob;
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use crate::request::ReplayRequest;
 use crate::{Analysis, timeline};
 use flate2::Compression;

@@ -1,6 +1,6 @@
 //! The replayed step as the files of its operations hold it: as long as it is reported, from the first begin to the last end.
 
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use crate::simulate::simulate;
 
 /// The same replay with ranks that begin less late. A rank that is late for the whole step because of the end of the one

@@ -3,7 +3,7 @@
 
 use super::tables::replayed::kind;
 use crate::graph::NodeId;
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use crate::simulate::{sensitivity, slack};
 use perf4sight_base::units::Milliseconds;
 use perf4sight_report::{Table, TableColumn};

@@ -3,7 +3,7 @@
 use super::{ReplayResults, tables};
 use crate::Analysis;
 use crate::exposed::CommunicationTimes;
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use crate::waiting::{RankActivity, RankSpan, RankState, spans};
 use perf4sight_base::units::{Milliseconds, Percent, grouped_digits};
 use perf4sight_report as report;

@@ -1,7 +1,7 @@
 //! What would change with another link, other buckets, more ranks, faster operations: small edits of a step's graph, one
 //! after the other. A new one is a file and its line in [`FORMS`].
 
-mod added;
+mod added_time;
 mod bandwidth;
 mod bucket_cap;
 mod clause;
@@ -139,7 +139,7 @@ pub const FORMS: [WhatIfForm; 12] = [
     WhatIfForm { example: "bucket_cap_mb = 8", parse: |clause, _| bucket_cap::parse(clause) },
     WhatIfForm { example: "operations 'gelu*' x 0.5", parse: |clause, _| operations::parse(clause) },
     WhatIfForm { example: "remove operations 'gelu*'", parse: |clause, _| operations::parse_removal(clause) },
-    WhatIfForm { example: "add 2 ms after operations 'gelu*'", parse: |clause, _| added::parse(clause) },
+    WhatIfForm { example: "add 2 ms after operations 'gelu*'", parse: |clause, _| added_time::parse(clause) },
     WhatIfForm { example: "gpu x 1.5", parse: |clause, _| devices::parse_gpu(clause) },
     WhatIfForm { example: "cpu x 1.5", parse: |clause, _| devices::parse_cpu(clause) },
     WhatIfForm { example: "gpu = H100", parse: devices::parse_other_gpu },

@@ -1,8 +1,8 @@
 //! One run of a few epochs with little memory, to measure how the machine caches what was read.
 
-use super::campaign::{SensitivityRun, StopReason};
 use super::points::ResourceConfiguration;
 use super::runner::RunGoal;
+use super::sensitivity_run::{SensitivityRun, StopReason};
 use crate::{DataCache, EpochModel};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;

@@ -1,9 +1,9 @@
 //! Measures a job and computes all results.
 
-use super::campaign::{SensitivityRun, StopReason};
 use super::profile::{
     DataFacts, FORMAT, JobFacts, ModelFacts, ProfileLimit, SensitivityProfile, SensitivityProvenance, own_memory,
 };
+use super::sensitivity_run::{SensitivityRun, StopReason};
 use super::surroundings::JobSurroundings;
 use super::warnings::warnings;
 use super::{Sensitivity, throttled};

@@ -5,11 +5,11 @@
 //! each other, and the next round is known when they are there. The first task looks at its machine and measures the
 //! most CPUs; the others use what it saw, on machines of the same kind.
 
-use super::campaign::SensitivityRun;
 use super::job::JobHost;
 use super::points::{MeasuredPoint, PointRun, ResourceConfiguration};
 use super::refusal::check_runs;
 use super::runner::{RunGoal, Runner};
+use super::sensitivity_run::SensitivityRun;
 use super::store::{self, PointStore};
 use super::surroundings::{self, JobSurroundings};
 use super::{Sensitivity, conclusion, interrupted, lock, write};

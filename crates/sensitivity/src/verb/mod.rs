@@ -3,7 +3,6 @@
 
 mod answer;
 mod cache_epoch;
-mod campaign;
 mod command;
 mod compare;
 mod conclusion;
@@ -23,6 +22,7 @@ mod progress;
 mod published;
 mod refusal;
 mod runner;
+mod sensitivity_run;
 mod settings;
 mod show;
 mod simulated;
@@ -40,7 +40,6 @@ pub use show::ShowVerb;
 pub use simulated::{SimulatedFate, SimulatedJob};
 
 use crate::{Knee, LEAST_TIME};
-use campaign::{SensitivityRun, StopReason};
 use job::{JobHost, JobRunner};
 use nodes::NodeTeam;
 use perf4sight_base::error::{Error, Result};
@@ -57,6 +56,7 @@ use perf4sight_verb::{
 use profile::SensitivityProfile;
 use regex::Regex;
 use runner::Runner;
+use sensitivity_run::{SensitivityRun, StopReason};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

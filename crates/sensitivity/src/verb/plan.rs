@@ -1,9 +1,9 @@
 //! `--dry-run`: the command, the limits that work here, and an estimate of the time.
 
-use super::campaign::FoundPoints;
 use super::data;
 use super::points::cpus_words;
 use super::runner::LEAST_RUN;
+use super::sensitivity_run::FoundPoints;
 use super::surroundings::JobSurroundings;
 use super::throttled;
 use super::{NodeSettings, Sensitivity};

@@ -4,10 +4,10 @@
 //! Where that run does not already verify the model, it runs once more at half of that bandwidth. The first run
 //! measures how far reading and computing overlap, the second verifies the model.
 
-use super::campaign::{SensitivityRun, StopReason};
 use super::points::{MeasuredPoint, ResourceConfiguration};
 use super::profile::{SensitivityProfile, ThrottledEpoch};
 use super::runner::RunGoal;
+use super::sensitivity_run::{SensitivityRun, StopReason};
 use crate::{EpochEstimate, EpochModel, LONGER, MeasuredOverlap, ReadOverlap};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Bytes, Milliseconds};

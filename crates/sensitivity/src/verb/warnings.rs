@@ -1,9 +1,9 @@
 //! Warnings for the reader of a profile.
 
-use super::campaign::{SensitivityRun, StopReason};
 use super::points::{MeasuredPoint, PointOutcome, cpus_words, last_lines, remark};
 use super::profile::SensitivityProfile;
 use super::progress::ProgressSource;
+use super::sensitivity_run::{SensitivityRun, StopReason};
 use super::surroundings::JobSurroundings;
 use super::throttled::SLACK;
 use super::{Sensitivity, throttled};

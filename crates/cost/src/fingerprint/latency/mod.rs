@@ -13,15 +13,15 @@ mod observed;
 mod parts;
 mod physics;
 mod posterior;
+mod predicted_steps;
 mod prepared;
 mod prior;
 mod processor;
-mod promise;
+mod requested_step;
 mod residual;
 mod rules;
 mod sample;
 mod step;
-mod stepped;
 mod term;
 mod terms;
 
@@ -42,16 +42,16 @@ use perf4sight_network::Network;
 use perf4sight_platform::{Platform, SpeedParameter};
 use perf4sight_step::workload::{Precision, Step};
 use physics::PhysicalModel;
+use predicted_steps::PredictedSteps;
 use prepared::{PreparedLatency, strangeness};
 use prior::{PriorPredictor, SampledDevices};
-use promise::PredictedSteps;
 use rayon::prelude::*;
+use requested_step::RequestedStep;
 use residual::StepCorrections;
 use sample::ResidualSample;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stepped::RequestedStep;
 use terms::DeviceRules;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

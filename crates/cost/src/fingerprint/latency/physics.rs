@@ -3,7 +3,7 @@
 use super::layers::{OperationCorrections, PhysicalOperation};
 use super::narrow::{self, NarrowFactors};
 use super::parts::{NetworkSteps, PartKind, StepParts};
-use super::promise::PassTimes;
+use super::predicted_steps::PassTimes;
 use super::step::{LaunchCounts, StepTime, combined_time};
 use super::term::ParameterValues;
 use super::terms::DeviceRules;

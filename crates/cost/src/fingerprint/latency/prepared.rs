@@ -6,7 +6,7 @@ use super::layers::OperationCorrections;
 use super::mixture::NormalMixture;
 use super::physics::PhysicalModel;
 use super::posterior::NetworkPosterior;
-use super::promise::PredictedSteps;
+use super::predicted_steps::PredictedSteps;
 use super::residual::CorrectionCurve;
 use super::sample::{ResidualSample, RowCoordinates};
 use crate::fingerprint::distribution::Extrapolation;

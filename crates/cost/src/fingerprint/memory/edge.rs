@@ -3,7 +3,7 @@
 use super::boundary::MemoryBoundary;
 use super::curve::UsageCurve;
 use super::digest::{ProfiledStep, ProfiledVariant, trials};
-use super::doubt::{ErrorDistribution, ErrorDistributions};
+use super::error_distribution::{ErrorDistribution, ErrorDistributions};
 use crate::fingerprint::prediction::{CountedMemory, MemoryLimit};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;

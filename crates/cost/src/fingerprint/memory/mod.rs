@@ -4,10 +4,10 @@
 mod boundary;
 mod curve;
 mod digest;
-mod doubt;
 mod edge;
+mod error_distribution;
 mod kernels;
-mod likelier;
+mod likelier_platform;
 mod model;
 mod prepared;
 mod query;
@@ -16,15 +16,15 @@ mod search;
 mod stored;
 
 pub use boundary::{MemoryBoundary, TriedStep};
-pub use likelier::{LikelierPlatform, likelier_platform};
+pub use likelier_platform::{LikelierPlatform, likelier_platform};
 
 use super::cross_validation::{ErrorSpread, Folds, Residuals, leave_out};
 use super::rows::{FailedAttempt, MeasuredRow, Observations};
 use crate::records::Variant;
 use curve::UsageCurve;
 use digest::{ProfiledVariant, capacity, digest, digest_variants};
-use doubt::ErrorDistributions;
 use edge::MemoryEdge;
+use error_distribution::ErrorDistributions;
 use model::UsageModel;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;

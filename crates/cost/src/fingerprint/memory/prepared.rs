@@ -2,8 +2,8 @@
 
 use super::MemoryModel;
 use super::curve::UsageCurve;
-use super::doubt::ErrorDistributions;
 use super::edge::MemoryEdge;
+use super::error_distribution::ErrorDistributions;
 use super::kernels::NetworkKernels;
 use super::query::MemoryQuery;
 use super::query::SimulatedMemory;

@@ -3,8 +3,8 @@
 use super::MemoryModel;
 use super::curve::UsageCurve;
 use super::digest::ProfiledVariant;
-use super::doubt::ErrorDistributions;
 use super::edge::MemoryEdge;
+use super::error_distribution::ErrorDistributions;
 use super::model::UsageModel;
 use crate::fingerprint::cross_validation::ErrorSpread;
 use perf4sight_base::error::{Error, Result};

@@ -4,7 +4,7 @@
 //! from it. A network that cannot be simulated has its own edge for each variant, on the scale of its batch sizes.
 
 use super::candidate::PlanCandidate;
-use super::seen::CandidateResult;
+use super::candidate_result::CandidateResult;
 use crate::fingerprint::{MemoryBoundary, TriedStep};
 use perf4sight_base::error::Result;
 use perf4sight_step::workload::{Step, Workload};

@@ -7,10 +7,10 @@
 //! where it stopped.
 
 mod candidate;
+mod candidate_result;
 mod design;
 mod edge;
 mod progress;
-mod seen;
 mod share;
 
 pub use candidate::OfferedConfiguration;
@@ -21,13 +21,13 @@ use super::ledger::{ConfigurationStatus, MeasurementLedger};
 use super::sweep::Configuration;
 use crate::records::ErrorEstimate;
 use candidate::{PlanCandidate, candidates};
+use candidate_result::{CandidateIndex, CandidateResult};
 use design::PlanDesign;
 use edge::{FitChance, chances};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
 use perf4sight_platform::Platform;
 use progress::{FitErrors, estimates, is_due, is_flat};
-use seen::{CandidateIndex, CandidateResult};
 
 /// A step that fits with at least this probability is safe to run; one that does not fit with this probability is not
 /// worth trying.

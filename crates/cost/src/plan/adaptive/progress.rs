@@ -3,7 +3,7 @@
 //! It compares fits on every second row with fits on all rows. Doubling the rows again will gain less than the last
 //! doubling did.
 
-use super::seen::PassedRows;
+use super::candidate_result::PassedRows;
 use crate::fingerprint::{MeasuredRow, Observations, left_out_error};
 use crate::records::Variant;
 use perf4sight_base::error::Result;

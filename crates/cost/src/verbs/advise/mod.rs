@@ -13,7 +13,7 @@ use super::NETWORKS;
 use super::asked;
 use super::named::NamedNetwork;
 use super::source::TargetDevice;
-use super::wanted::WantedStep;
+use super::wanted_step::WantedStep;
 use crate::fingerprint::{MemoryLimit, Prediction, check_understood};
 use crate::verbs::assumed_threads::assumed_threads;
 use crate::verbs::shared_memory::shared_memory;

@@ -12,7 +12,7 @@ mod trust;
 
 use super::named::{NamedNetwork, NetworkRemarks};
 use super::source::{FingerprintSource, TargetDevice};
-use super::wanted::WantedStep;
+use super::wanted_step::WantedStep;
 use super::{NETWORKS, asked};
 use crate::fingerprint::DeviceFingerprints;
 use answer::{NetworkAnswer, PredictQuestion};

@@ -5,7 +5,7 @@ use crate::verbs::asking::{
     DATASET, DEVICE, EXTENTS, FINGERPRINT, HOLDS_OUTPUTS, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET, THREADS,
 };
 use crate::verbs::step::{OF_STEPS, STAGE};
-use crate::verbs::wanted::WantedStep;
+use crate::verbs::wanted_step::WantedStep;
 use perf4sight_base::error::Result;
 use perf4sight_step::workload::LARGEST_BATCH;
 use perf4sight_verb::config::Conflicts::With;

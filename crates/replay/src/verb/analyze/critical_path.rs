@@ -3,7 +3,7 @@
 
 use super::names::{self, PublishedNames};
 use crate::graph::NodeId;
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use crate::simulate::critical_path;
 use crate::timeline::{JsonList, microseconds};
 use serde_json::json;

@@ -10,7 +10,7 @@ mod statistic;
 use super::{PendingFile, ReplayVerb, collect, one_step};
 use crate::communication::CollectiveAlgorithm;
 use crate::ranks::TrainingJob;
-use crate::replayed;
+use crate::replayed_job;
 use crate::request::ReplayRequest;
 use crate::timeline;
 use perf4sight_base::error::{Error, Result};
@@ -178,7 +178,7 @@ impl Verb for ReplayWithFiles {
 fn published(
     [synthetic, graph, critical]: [PathBuf; 3],
     job: &TrainingJob,
-    replayed: &replayed::ReplayedJob,
+    replayed: &replayed_job::ReplayedJob,
 ) -> Result<Vec<PendingFile>> {
     let replayed = one_step::single_step(replayed);
     let names = names::of_graph(&replayed.step.graph, &job.ranks);

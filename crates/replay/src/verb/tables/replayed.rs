@@ -2,7 +2,7 @@
 
 use crate::Analysis;
 use crate::graph::WorkKind;
-use crate::replayed::ReplayedJob;
+use crate::replayed_job::ReplayedJob;
 use crate::simulate::CriticalShare;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Table, TableColumn};

@@ -1,8 +1,8 @@
 //! One network with the fitted latency of a device, for predictions of the profiled step or another one.
 
 use super::narrow::NarrowFactors;
+use super::predicted_steps::PredictedSteps;
 use super::prepared::{PreparedLatency, WORST_TWENTIETH};
-use super::promise::PredictedSteps;
 use crate::fingerprint::prediction::{IntervalBand, LatencyShares, Predictor, TimedOperation};
 use crate::fingerprint::rows::MeasuredRow;
 use std::sync::Arc;
