@@ -3,7 +3,7 @@
 use super::ParsedSection;
 use super::inputs;
 use super::place::{self, PlaceForm};
-use perf4sight_base::error::{Error, ErrorKind, Result};
+use perf4sight_base::error::{Error, FailureKind, Result};
 use perf4sight_base::path_name::display_path;
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
@@ -70,7 +70,7 @@ pub(super) fn outlined<'a>(
     };
     let outline = outline.map_err(|error| {
         let error = error.as_config_error();
-        let has_place = error.kind() == ErrorKind::Config || error.has_line();
+        let has_place = error.kind() == FailureKind::Config || error.has_line();
         section.values.at_section(if has_place { error } else { error.about(&format!("[{}]", section.name())) })
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, section, planned))?;

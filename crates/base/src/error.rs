@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// The kind of an error; decides the exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum FailureKind {
     /// A command line that names something unknown or contradicts itself.
     Usage,
     /// A section, key or value in the configuration.
@@ -28,17 +28,17 @@ pub enum ErrorKind {
     Command(u8),
 }
 
-impl ErrorKind {
+impl FailureKind {
     /// Exit code of the process, as `perf4sight --help` documents it.
     pub fn exit_code(self) -> u8 {
         match self {
-            ErrorKind::Usage => 2,
-            ErrorKind::Config => 3,
-            ErrorKind::Input => 4,
-            ErrorKind::Device | ErrorKind::OtherKind => 5,
-            ErrorKind::Io => 6,
-            ErrorKind::Unfit => 7,
-            ErrorKind::Command(code) => code,
+            FailureKind::Usage => 2,
+            FailureKind::Config => 3,
+            FailureKind::Input => 4,
+            FailureKind::Device | FailureKind::OtherKind => 5,
+            FailureKind::Io => 6,
+            FailureKind::Unfit => 7,
+            FailureKind::Command(code) => code,
         }
     }
 }
@@ -59,7 +59,7 @@ impl ErrorKind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Error {
-    kind: ErrorKind,
+    kind: FailureKind,
     problem: String,
     file: Option<PathBuf>,
     line: Option<usize>,
@@ -68,48 +68,48 @@ pub struct Error {
 }
 
 impl Error {
-    fn new(kind: ErrorKind, problem: impl Into<String>) -> Self {
+    fn new(kind: FailureKind, problem: impl Into<String>) -> Self {
         Error { kind, problem: problem.into(), file: None, line: None, expected: None, help: None }
     }
 
     /// A contradiction or an unknown name on the command line.
     pub fn usage(problem: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Usage, problem)
+        Self::new(FailureKind::Usage, problem)
     }
 
     /// A bad section, key or value in the configuration.
     pub fn config(problem: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Config, problem)
+        Self::new(FailureKind::Config, problem)
     }
 
     /// An input file with unusable content.
     pub fn input(problem: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Input, problem)
+        Self::new(FailureKind::Input, problem)
     }
 
     /// A device that cannot do the requested work.
     pub fn device(problem: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Device, problem)
+        Self::new(FailureKind::Device, problem)
     }
 
     /// A device of another kind than that of the results that its own would be compared with.
     pub fn other_kind(problem: impl Into<String>) -> Self {
-        Self::new(ErrorKind::OtherKind, problem)
+        Self::new(FailureKind::OtherKind, problem)
     }
 
     /// A step that may not fit, where only one that fits was wanted.
     pub fn unfit(problem: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Unfit, problem)
+        Self::new(FailureKind::Unfit, problem)
     }
 
     /// A user's own command that failed with this exit code, which becomes ours.
     pub fn command(code: u8, problem: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Command(code), problem)
+        Self::new(FailureKind::Command(code), problem)
     }
 
     /// A failed read or write; the operating system's own words are kept.
     pub fn io(path: impl AsRef<Path>, doing: &str, cause: &std::io::Error) -> Self {
-        Self::new(ErrorKind::Io, format!("cannot {doing}: {cause}")).file(path)
+        Self::new(FailureKind::Io, format!("cannot {doing}: {cause}")).file(path)
     }
 
     /// The path that the message begins with.
@@ -172,14 +172,14 @@ impl Error {
     /// The same error found in a configuration: wrong usage on a command line is a wrong value there.
     #[must_use]
     pub fn as_config_error(self) -> Self {
-        let kind = if self.kind == ErrorKind::Usage { ErrorKind::Config } else { self.kind };
+        let kind = if self.kind == FailureKind::Usage { FailureKind::Config } else { self.kind };
         Error { kind, ..self }
     }
 
     /// The same error found on the command line: a wrong value in a configuration is wrong usage there.
     #[must_use]
     pub fn as_usage_error(self) -> Self {
-        let kind = if self.kind == ErrorKind::Config { ErrorKind::Usage } else { self.kind };
+        let kind = if self.kind == FailureKind::Config { FailureKind::Usage } else { self.kind };
         Error { kind, ..self }
     }
 
@@ -209,7 +209,7 @@ impl Error {
     }
 
     /// The sort of failure.
-    pub fn kind(&self) -> ErrorKind {
+    pub fn kind(&self) -> FailureKind {
         self.kind
     }
 }

@@ -147,7 +147,7 @@ fn largest(fits: impl Fn(&u64) -> bool) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_base::error::ErrorKind;
+    use perf4sight_base::error::FailureKind;
 
     fn step(batch: u64) -> SimulatedStep {
         let network = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/imagenet/resnet18.onnx");
@@ -161,7 +161,7 @@ mod tests {
         assert!(sentences[0].contains("a step of 32 samples with adam"), "{sentences:?}");
         assert!(sentences.last().unwrap().contains("the largest batch that fits is"), "{sentences:?}");
         let error = step(32).to_sentences(Some(Bytes(187_000_000)), Bytes(0)).unwrap_err();
-        assert!(error.kind() == ErrorKind::Unfit && error.to_string().contains("fully_shard"), "{error}");
+        assert!(error.kind() == FailureKind::Unfit && error.to_string().contains("fully_shard"), "{error}");
     }
 
     #[test]

@@ -199,7 +199,6 @@ impl IterationBlock {
         IterationBlock { iterations: last.number - first.number, seconds: last.time - first.time }
     }
 
-    /// Seconds of an iteration.
     fn iteration_seconds(&self) -> f64 {
         self.seconds / self.iterations
     }

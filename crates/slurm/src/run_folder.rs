@@ -26,7 +26,6 @@ const CANCELLED: &str = "cancelled";
 /// Job output goes here.
 pub(crate) const OUTPUT: &str = "output";
 
-/// A submitted run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SubmittedRun {
     format: u32,

@@ -5,7 +5,7 @@ use super::job_script::NOTICE;
 use super::run_folder::{SubmittedRun, TaskNote, TaskState};
 use super::standing::RunStanding;
 use super::submission::{lock, merge_ended};
-use perf4sight_base::error::{Error, ErrorKind, Result};
+use perf4sight_base::error::{Error, FailureKind, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_verb::{Context, Divisible, Summary, WorkPart};
 use std::collections::BTreeSet;
@@ -87,7 +87,7 @@ impl RunningTask {
                 work(&WorkPart { items, folder: &self.folder(), run: &self.run.folder, share }, context)
             });
         match &done {
-            Err(error) if error.kind() == ErrorKind::OtherKind => {
+            Err(error) if error.kind() == FailureKind::OtherKind => {
                 if let Err(why) = self.leave_node(error, left.clone()) {
                     self.write(TaskState::Failed, &format!("{error}\n  it goes to no other node: {why}"), &left)?;
                 }

@@ -4,7 +4,7 @@ use crate::cycles::ProfilerCycles;
 use crate::own::is_own;
 use crate::trace::Trace;
 use crate::{kineto, sqlite};
-use perf4sight_base::error::{Error, ErrorKind, Result};
+use perf4sight_base::error::{Error, FailureKind, Result};
 use perf4sight_base::units::list_text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -68,7 +68,7 @@ pub fn check(paths: &[PathBuf]) -> Result<()> {
     for (file, in_folder) in &files {
         match has_events(file) {
             Ok(has_events) => found |= has_events,
-            Err(error) if *in_folder && matches!(error.kind(), ErrorKind::Input | ErrorKind::Io) => {
+            Err(error) if *in_folder && matches!(error.kind(), FailureKind::Input | FailureKind::Io) => {
                 passed_over.get_or_insert(error);
             }
             Err(error) => return Err(error),
@@ -94,7 +94,7 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<RankTrace>> {
     for (file, in_folder) in &files {
         match read_all(file) {
             Ok(traces) => ranks.add(file, traces)?,
-            Err(error) if *in_folder && matches!(error.kind(), ErrorKind::Input | ErrorKind::Io) => {
+            Err(error) if *in_folder && matches!(error.kind(), FailureKind::Input | FailureKind::Io) => {
                 passed_over.push((file, error))
             }
             Err(error) => return Err(error),

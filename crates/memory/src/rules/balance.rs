@@ -9,7 +9,6 @@ use crate::amount::product;
 /// Rows of a result from which on threads share them too (`min_oh_reduce`).
 pub(super) const ROWS: u64 = 9;
 
-/// The work on the gradient of filters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterGradientWork {
     pub threads: u64,

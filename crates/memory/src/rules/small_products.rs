@@ -66,7 +66,6 @@ impl StridedConvolution<'_> {
     }
 }
 
-/// Pixels of an axis.
 fn pixels_of_axis(shape: &Shape, axis: usize) -> u64 {
     shape.dims()[axis + 1] as u64
 }

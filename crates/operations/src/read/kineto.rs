@@ -65,7 +65,6 @@ struct KinetoArguments {
     concrete: Value,
 }
 
-/// A call of an operation.
 struct OperationCall<'t> {
     event: &'t KinetoEvent,
     arguments: &'t KinetoArguments,

@@ -55,7 +55,6 @@ fn parse(text: &str, origin: &RowOrigin) -> Result<Vec<OperationRow>> {
     }
 }
 
-/// The header of a table.
 struct TableHeader(StringRecord);
 
 impl TableHeader {

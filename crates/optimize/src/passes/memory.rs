@@ -239,7 +239,7 @@ fn fitting(memory: DeviceMemory, least: Bytes, budget: Bytes) -> Result<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_base::error::ErrorKind;
+    use perf4sight_base::error::FailureKind;
 
     /// Weights of 34 MiB that were there before the profiler began to count: 0 last, and the peak of 52 MiB lacks them.
     #[test]
@@ -294,6 +294,6 @@ mod tests {
         assert!(into(6).unwrap().contains("into 3 parts"));
         assert!(into(10).unwrap().contains("fits into 10.00 GiB"));
         let error = into(4).unwrap_err();
-        assert!(error.kind() == ErrorKind::Unfit && error.to_string().contains("alone take 4.00 GiB"), "{error}");
+        assert!(error.kind() == FailureKind::Unfit && error.to_string().contains("alone take 4.00 GiB"), "{error}");
     }
 }

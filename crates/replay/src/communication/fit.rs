@@ -49,7 +49,6 @@ pub fn fit(recorded: &RecordedSteps, algorithm: CollectiveAlgorithm) -> Communic
     CommunicationCosts { algorithm, groups, alternatives, slow_down: OverlapSlowDown::fit(&recorded.typical) }
 }
 
-/// A bound of an estimate.
 #[derive(Debug, Clone, Copy)]
 enum EstimateBound {
     Low,

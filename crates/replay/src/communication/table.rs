@@ -6,7 +6,6 @@ use crate::collectives::CollectiveOperation;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::count_text;
 
-/// A row of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct TableRow {
     bytes: u64,

@@ -161,7 +161,7 @@ fn by_source(nodes: usize, edges: &[GraphEdge]) -> (Vec<u32>, Vec<u32>, Vec<Edge
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_base::error::ErrorKind;
+    use perf4sight_base::error::FailureKind;
 
     #[test]
     fn edges_are_grouped_by_source_in_the_order_of_adding() {
@@ -178,6 +178,6 @@ mod tests {
             GraphBuilder::check_memory(10_000_000, 20_000_000, 500_000_000).err().map(|error| error.to_string());
         assert!(error.is_some_and(|text| text.contains("10,000,000 nodes") && text.contains("at most 500 MB")));
         let too_large = GraphBuilder::check_memory(u64::from(u32::MAX) + 1, 0, u64::MAX).err();
-        assert_eq!(too_large.map(|error| error.kind()), Some(ErrorKind::Input));
+        assert_eq!(too_large.map(|error| error.kind()), Some(FailureKind::Input));
     }
 }

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A timeline.
 #[derive(Debug, Default)]
 pub(super) struct ChromeTimeline {
     /// Events that take time, in the order of their ends in the file.

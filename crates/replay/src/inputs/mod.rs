@@ -16,7 +16,7 @@ mod steps;
 pub use flight::{FlightDump, FlightEntry, PythonFrame};
 
 use format::InputFormat;
-use perf4sight_base::error::{Error, ErrorKind, Result};
+use perf4sight_base::error::{Error, FailureKind, Result};
 use perf4sight_base::units::list_text;
 use perf4sight_traces::{RankTrace, is_own, read_ranks};
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ impl InputFiles {
             false => format::is_profiler(path),
         };
         read.map_err(|error| {
-            let is_input = error.kind() == ErrorKind::Input;
+            let is_input = error.kind() == FailureKind::Input;
             if is_input && !self.profilers.iter().any(looks_like_one) { error.expected(FORMATS) } else { error }
         })
     }
@@ -261,7 +261,7 @@ fn read_each<T>(files: &[PathBuf], read: impl Fn(&Path, u32) -> Result<T>) -> Re
     for (place, file) in files.iter().enumerate() {
         match read(file, place as u32) {
             Ok(one) => found.push(one),
-            Err(error) if matches!(error.kind(), ErrorKind::Input | ErrorKind::Io) => failed.push(error),
+            Err(error) if matches!(error.kind(), FailureKind::Input | FailureKind::Io) => failed.push(error),
             Err(error) => return Err(error),
         }
     }

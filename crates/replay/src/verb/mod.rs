@@ -31,7 +31,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use interruptible::interruptible;
 use perf4sight_base::atomic_write;
-use perf4sight_base::error::{Error, ErrorKind, Result};
+use perf4sight_base::error::{Error, FailureKind, Result};
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::stats::median;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, count_text};
@@ -95,7 +95,7 @@ impl ReplayResults {
                 (Some(replayed), failure)
             }
             // What was given is wrong, not what was recorded.
-            Err(error) if request.what_ifs.is_empty() && error.kind() != ErrorKind::Usage => {
+            Err(error) if request.what_ifs.is_empty() && error.kind() != FailureKind::Usage => {
                 warnings.push(format!("the steps cannot be replayed: {}", error.in_one_line()));
                 (None, None)
             }

@@ -165,7 +165,6 @@ impl Inspect {
     }
 }
 
-/// Memory of a step.
 struct SimulatedStepMemory {
     timeline: MemoryTimeline,
     /// The least and the most that its peak may be: they differ where the network's file can be read in several ways.

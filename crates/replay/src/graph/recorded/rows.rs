@@ -48,7 +48,6 @@ pub(super) struct RankStep {
     pub parts: HashMap<usize, PartRows>,
 }
 
-/// A gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GradientRow {
     /// The row at whose end it is in its bucket.

@@ -18,7 +18,6 @@ pub(super) struct EnqueuedKernel {
     pub row: usize,
 }
 
-/// A kernel by its launch.
 #[derive(Clone, Copy)]
 struct LaunchedKernel {
     at: i64,

@@ -4,7 +4,6 @@
 use perf4sight_base::error::{Error, Result};
 use prost::Message;
 
-/// An operation.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ChakraOperation {
     #[prost(uint64, tag = "1")]

@@ -59,7 +59,6 @@ fn parse(text: &str) -> Result<OperationDag> {
     Ok(dag)
 }
 
-/// The lists with a key.
 fn lists_with_key<'a>(graph: &'a [(String, Value)], wanted: &'a str) -> impl Iterator<Item = &'a [(String, Value)]> {
     graph.iter().filter_map(move |(key, value)| match value {
         Value::List(fields) if key == wanted => Some(fields.as_slice()),

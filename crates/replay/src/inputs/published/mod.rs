@@ -33,7 +33,6 @@ struct SharedReductions {
     warnings: Vec<String>,
 }
 
-/// The folder of a GPU.
 struct GpuFolder {
     path: PathBuf,
     /// The number of its machine among the folders.

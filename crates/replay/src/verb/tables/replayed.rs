@@ -11,7 +11,6 @@ use perf4sight_traces::shortened::brief;
 /// Rows of the critical path.
 const ROWS: usize = 8;
 
-/// The tables for the console.
 pub(in crate::verb) fn console_tables(replayed: &ReplayedJob) -> Vec<Table> {
     vec![critical(replayed), what_ifs(replayed)]
 }
